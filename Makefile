@@ -1,0 +1,93 @@
+# Every target sets up what it needs and is quick when that is done. `make help` lists them.
+#
+#   PYTHON=…         the interpreter to build .venv with (3.11 or newer; found by itself otherwise)
+#   SEED=…           the world `make simulate` replays
+#   FUZZ_SECONDS=…   time per fuzz target;  FUZZ=…  only these targets;  FUZZ_GROW=1  keep new inputs in the corpus
+#   ONLY=…           only these questions of `make evidence` or `make bench`
+#   UPGRADE=1        let `make lock` move to newer versions
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+export PYTHON
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# What a target starts finds the environment's commands first, `bobbin` among them.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PYTHONUTF8 := 1
+
+SEED ?= 0
+FUZZ ?=
+FUZZ_SECONDS ?= 60
+FUZZ_GROW ?=
+ONLY ?=
+UPGRADE ?=
+PYTEST := $(PY) -m pytest -n 2
+
+.PHONY: help setup setup-fuzz demo test evidence check format bench fuzz simulate rewrite docs lock clean git node
+
+help: ## list the targets
+	@sed -nE 's/^([a-z%-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | sed 's/bench-%/bench-<name>/' | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
+
+setup: ## build .venv from the locks
+	@scripts/environment dev
+
+setup-fuzz:
+	@scripts/environment fuzz
+
+git:
+	@scripts/system-packages git
+
+node:
+	@scripts/system-packages node
+
+demo: setup ## a tour of the product, in a temporary folder
+	@$(PY) scripts/demo
+
+test: setup git ## the whole suite, on fixed samples
+	$(PYTEST) --hypothesis-profile=test
+
+check: setup git ## the one command before a commit: format, lint, types, imports, fast tests
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+	$(PYTEST) --hypothesis-profile=test -m "not slow" -q
+
+format: setup ## rewrite the code in the house format
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+evidence: setup git ## the full counts behind docs/evidence.md (long)
+	$(PY) -m evidence $(ONLY)
+
+bench: setup git node ## every benchmark; writes docs/benchmarks.md
+	$(PY) -m benchmarks $(ONLY)
+
+bench-%: setup git node ## one benchmark
+	$(PY) -m benchmarks $*
+
+fuzz: setup-fuzz ## fuzz every decoder for FUZZ_SECONDS each
+	$(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_GROW),--grow) $(FUZZ)
+
+simulate: setup ## replay the world of SEED
+	$(PY) -m bobbin.simulator --seed $(SEED)
+
+rewrite: setup ## renew the golden files; review the diff
+	@[ -d tests/golden ] || { echo "There is no tests/golden yet, so nothing to renew."; exit 1; }
+	$(PY) -m pytest tests/golden --rewrite
+
+docs: setup ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet --site-dir site
+	@echo "The documentation is in site/index.html"
+
+lock: setup ## make requirements/*.lock again from pyproject.toml
+	@scripts/lock $(if $(UPGRADE),--upgrade)
+
+clean: ## remove everything make made
+	rm -rf $(VENV) .venv.lock site build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name node_modules -prune -exec rm -rf {} + -o -name __pycache__ -prune -exec rm -rf {} +

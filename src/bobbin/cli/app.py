@@ -1,0 +1,114 @@
+"""The tree of commands: names, groups and the order in which help lists them."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import typer
+
+from bobbin.cli.commands.backup import backup
+from bobbin.cli.commands.compact import compact
+from bobbin.cli.commands.export import export
+from bobbin.cli.commands.facts import facts
+from bobbin.cli.commands.fsck import fsck
+from bobbin.cli.commands.get import get
+from bobbin.cli.commands.import_ import import_
+from bobbin.cli.commands.init import init
+from bobbin.cli.commands.key import key_list, key_new, key_show
+from bobbin.cli.commands.lift import lift
+from bobbin.cli.commands.list import list_records
+from bobbin.cli.commands.put import put
+from bobbin.cli.commands.quarantine import quarantine_list, quarantine_release, quarantine_show
+from bobbin.cli.commands.refusals import refusals
+from bobbin.cli.commands.remove import remove
+from bobbin.cli.commands.show import show
+from bobbin.cli.commands.sign import sign
+from bobbin.cli.commands.stat import stat
+from bobbin.cli.commands.verify import verify
+from bobbin.cli.exit_codes import ExitCode
+
+START: Final = "Start"
+RECORDS: Final = "Records"
+FILES: Final = "In and out"
+CARE: Final = "Care"
+
+_EPILOG: Final = (
+    "Exit codes: 0 all done · 1 not all (not found, rejected) · 2 usage · 3 lace or key damaged · 4 machine failed · "
+    "5 try again. All of them: docs/cli.md"
+)
+
+app = typer.Typer(
+    name="bobbin",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+)
+key = typer.Typer(no_args_is_help=True, help="Signing keys: make, show, list.")
+quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: list, show, release.")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # slow, and rarely wanted
+
+        typer.echo(f"bobbin {version('bobbin')}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", metavar="", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Verified records in a folder: write them, sign them, check them, move them.
+
+    A lace is a folder with a store of records and the keys that sign them. A record never changes: its name is the
+    hash of its bytes, and every byte is checked before it is stored.
+
+    Start with: bobbin init notes.lace
+    """
+
+
+def _help(function: Callable[..., object]) -> str:
+    """A docstring with each paragraph on one line; the terminal breaks it where it must."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+def _add(parent: typer.Typer, name: str, function: Callable[..., ExitCode], panel: str | None = None) -> None:
+    parent.command(name, help=_help(function), rich_help_panel=panel)(function)
+
+
+app.callback(help=_help(_root))(_root)
+
+_add(app, "init", init, START)
+app.add_typer(key, name="key", rich_help_panel=START)
+_add(key, "new", key_new)
+_add(key, "show", key_show)
+_add(key, "list", key_list)
+
+_add(app, "put", put, RECORDS)
+_add(app, "get", get, RECORDS)
+_add(app, "list", list_records, RECORDS)
+_add(app, "show", show, RECORDS)
+_add(app, "sign", sign, RECORDS)
+_add(app, "facts", facts, RECORDS)
+_add(app, "remove", remove, RECORDS)
+_add(app, "lift", lift, RECORDS)
+_add(app, "refusals", refusals, RECORDS)
+
+_add(app, "import", import_, FILES)
+_add(app, "export", export, FILES)
+_add(app, "verify", verify, FILES)
+app.add_typer(quarantine, name="quarantine", rich_help_panel=FILES)
+_add(quarantine, "list", quarantine_list)
+_add(quarantine, "show", quarantine_show)
+_add(quarantine, "release", quarantine_release)
+
+_add(app, "stat", stat, CARE)
+_add(app, "fsck", fsck, CARE)
+_add(app, "backup", backup, CARE)
+_add(app, "compact", compact, CARE)

@@ -1,0 +1,96 @@
+"""``bobbin import``: take in the records of files."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, cast
+
+import typer
+
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson, Form, FormChoice, LaceFolder, Workers, chosen_form
+from bobbin.cli.output import Output, encode
+from bobbin.cli.progress import CountingReader, progress
+from bobbin.cli.sources import ProblemPrinter, check_files, choose_workers, open_source
+from bobbin.cli.text import count_text, size_text
+
+if TYPE_CHECKING:
+    from bobbin.lace import Lace
+    from bobbin.runtime.ingest import Ingested
+
+_COUNTS: Final = ("read", "stored", "duplicate", "refused", "rejected", "bytes_read")
+
+
+def import_(
+    folder: LaceFolder,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Bundles or JSONL files; - for stdin.", show_default=False)
+    ],
+    form: Form = FormChoice.AUTO,
+    workers: Workers = None,
+    acknowledge: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Append one line of JSON after each durable commit: how far everything is safe."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Check every record of some files, store the valid ones.
+
+    What is no valid record is listed with its offset and reason, and goes to the quarantine; its neighbours are
+    stored. Importing again is safe: what is here already counts as duplicate. Ends with 1 if anything was not
+    taken.
+
+    Example: bobbin import notes.lace from-lab.bundle
+    """
+    from bobbin.lace import Lace
+
+    out = Output(as_json=as_json)
+    check_files(files)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        lace = stack.enter_context(Lace.open(folder))
+        ledger = None if acknowledge is None else stack.enter_context(acknowledge.open("ab"))
+        totals = [_import_file(lace, file, form, workers, out, ledger) for file in files]
+    sums = {field: sum(getattr(total, field) for total in totals) for field in _COUNTS}
+    out.result({"event": "summary", "files": len(files), **sums}, *_summary(out, sums, time.monotonic() - began))
+    return ExitCode.NOT_ALL if sums["rejected"] or sums["refused"] else ExitCode.OK
+
+
+def _import_file(
+    lace: "Lace", file: str, form: FormChoice, workers: int | None, out: Output, ledger: BinaryIO | None
+) -> "Ingested":
+    with open_source(file) as source, progress(f"import {file}", "bytes") as meter:
+        printer = ProblemPrinter(out, meter)
+
+        def acknowledged(so_far: "Ingested") -> None:
+            if ledger is not None:
+                counts = {field: getattr(so_far, field) for field in (*_COUNTS, "durable_offset")}
+                ledger.write(encode({"source": source.name, **counts}) + b"\n")
+                ledger.flush()
+            printer.flush()
+
+        total = lace.import_(
+            cast(BinaryIO, CountingReader(source.stream, source.size, meter)),
+            source=source.name,
+            form=chosen_form(form),
+            workers=choose_workers(workers, source.size),
+            report=printer.report,
+            acknowledge=acknowledged,
+        )
+        printer.flush()
+        return total
+
+
+def _summary(out: Output, sums: dict[str, int], seconds: float) -> list[str]:
+    def part(word: str, fg: str) -> str:
+        count = sums[word]
+        return out.style(f"{count:,} {word}", fg=fg if count else None, bold=bool(count))
+
+    parts = [part("stored", "green"), part("duplicate", "yellow"), part("refused", "yellow"), part("rejected", "red")]
+    pace = f"{count_text(sums['read'], 'record')}, {size_text(sums['bytes_read'])} in {seconds:.1f} s"
+    lines = [f"{' · '.join(parts)}  {out.style(f'({pace})', dim=True)}"]
+    if sums["rejected"]:
+        lines.append("rejected bytes are kept in the quarantine: bobbin quarantine list")
+    return lines

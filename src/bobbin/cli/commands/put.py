@@ -1,0 +1,61 @@
+"""``bobbin put``: store one record."""
+
+from typing import Annotated
+
+import typer
+
+from bobbin import profile
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson, LaceFolder, parse_header
+from bobbin.cli.output import Output
+from bobbin.cli.sources import read_whole
+
+
+def put(
+    folder: LaceFolder,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to store; - for stdin.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", "-g", metavar="G", help="Group of the record.", show_default=False)],
+    app: Annotated[str, typer.Option("--app", "-a", metavar="A", help="App of the record.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", "-N", metavar="N", help="Name of the record.", show_default=False)],
+    tai: Annotated[
+        str | None, typer.Option(metavar="T", help="Time of the record, as in 1640995200:000000000. Default: now.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="'K: V'", help="Extra header. May be repeated.")
+    ] = None,
+    sign: Annotated[bool, typer.Option("--sign", "-s", metavar="", help="Sign with the default key.")] = False,
+    key: Annotated[str | None, typer.Option("--key", metavar="NAME", help="Sign with this key.")] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Store a record and print its hash.
+
+    The hash is its name for ever. The record is on disk when the command ends. Storing the same record again
+    changes nothing.
+
+    Example: echo hello | bobbin put notes.lace --group u --app ding --name links/1 --sign -
+    """
+    from bobbin.lace import Lace
+
+    out = Output(as_json=as_json)
+    headers = [parse_header(text) for text in header or ()]
+    data = read_whole(file, bytes_max=profile.DATA_BYTES_MAX, what="the data of one record")
+    with Lace.open(folder) as lace:
+        record = lace.build(
+            data, group=group, app=app, name=name, tai=tai, headers=headers, sign=sign if key is None else key
+        )
+        is_known = lace.have(record.hash)
+        lace.put_record(record)
+    out.result(
+        {
+            "hash": record.hash,
+            "outcome": "duplicate" if is_known else "stored",
+            "coordinate": str(record.coordinate),
+            "tai": record.tai_text,
+            "data_length": record.data_length,
+            "signed_by": getattr(record, "verifier", None),
+        },
+        record.hash,
+    )
+    if is_known:
+        out.note("already stored; nothing was changed")
+    return ExitCode.OK

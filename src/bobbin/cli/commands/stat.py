@@ -1,0 +1,54 @@
+"""``bobbin stat``: sizes and counts."""
+
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson, LaceFolder
+from bobbin.cli.output import Output
+from bobbin.cli.text import count_text, size_text, utc_text
+
+
+def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
+    """Show how much a lace holds.
+
+    Instant at any size: the counts are kept, not counted.
+
+    Example: bobbin stat notes.lace
+    """
+    from bobbin.lace import Lace
+    from bobbin.records import tai
+
+    out = Output(as_json=as_json)
+    with Lace.open(folder, read_only=True) as lace:
+        now, settings, keys = lace.stat(), lace.settings, lace.key_names()
+    kinds = {kind.name.lower(): count for kind, count in now.records.items()}
+    counts = [kinds.get(kind, 0) for kind in ("blob", "plex", "seal")]
+    words = ", ".join(
+        count_text(count, one, many)
+        for count, one, many in zip(counts, ("Blob", "Plex", "Seal"), ("Blobs", "Plexes", "Seals"), strict=True)
+    )
+    rows = {
+        "lace": f"{folder}, created {utc_text(tai.parse(settings.created))}",
+        "records": f"{sum(counts):,} ({words})",
+        "size": f"{size_text(now.record_bytes)} in records, {size_text(now.file_bytes)} on disk",
+        "newest id": f"{now.high_water:,}",
+        "quarantine": f"{now.quarantined:,}",
+        "refusals": f"{now.refused:,}",
+        "keys": ", ".join(f"{name} (default)" if name == settings.default_key else name for name in keys) or "none",
+    }
+    out.result(
+        {
+            "lace": str(folder),
+            "created": settings.created,
+            "records": sum(counts),
+            "kinds": dict(zip(("blob", "plex", "seal"), counts, strict=True)),
+            "record_bytes": now.record_bytes,
+            "file_bytes": now.file_bytes,
+            "high_water": now.high_water,
+            "quarantined": now.quarantined,
+            "refused": now.refused,
+            "schema_version": now.schema_version,
+            "keys": keys,
+            "default_key": settings.default_key,
+        },
+        *(f"{out.style(f'{label:<10}', dim=True)}  {out.style(text)}" for label, text in rows.items()),
+    )
+    return ExitCode.OK

@@ -1,0 +1,1 @@
+"""The folder of a lace: what is where, its settings, its keys."""

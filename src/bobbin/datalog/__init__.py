@@ -1,0 +1,1 @@
+"""The rule language: text to plan (Lace-030)."""

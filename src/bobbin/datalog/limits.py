@@ -1,0 +1,33 @@
+"""Bounds on programs and their evaluation. Going past one is an error, never a truncation."""
+
+from typing import Final
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The defaults are those of the protocol page; every one can be configured."""
+
+    program_bytes_max: int = 262_144
+    rules_max: int = 1_024
+    literals_max: int = 32
+    """Literals in one rule."""
+    variables_max: int = 64
+    """Variables in one rule."""
+    arity_max: int = 16
+    constant_bytes_max: int = 4_096
+    strata_max: int = 64
+    derived_tuples_max: int = 1_000_000
+    """Tuples that one evaluation may derive."""
+    rounds_max: int = 10_000
+    """Rounds of the fixed point, all strata together."""
+    steps_max: int = 200_000_000
+    """Steps of the innermost loops in one evaluation: what keeps one cross join from running away."""
+    held_rows_max: int = 20_000_000
+    """Rows of one intermediate result of the columnar evaluator."""
+    diagnostics_max: int = 100
+    """Mistakes that one report lists."""
+
+
+DEFAULT: Final = Limits()
+"""The limits that hold when nobody sets others."""

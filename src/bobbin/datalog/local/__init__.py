@@ -1,0 +1,1 @@
+"""The back end in this process: compiled rules over tables in memory."""

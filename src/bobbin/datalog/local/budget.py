@@ -1,0 +1,51 @@
+"""What one evaluation may spend. Going past it is an error of the program, never a shortened answer."""
+
+from bobbin.datalog.limits import Limits
+from bobbin.errors import ProgramError
+
+
+class LimitExceeded(ProgramError):
+    """An evaluation went past a limit. Nothing of its result is kept. ``limit`` is the name of the limit."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class Budget:
+    """Counts tuples, rounds and steps of one evaluation."""
+
+    __slots__ = ("_limits", "rounds", "steps", "tuples")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.tuples = 0
+        self.rounds = 0
+        self.steps = 0
+
+    def spend_steps(self, count: int) -> None:
+        self.steps += count
+        if self.steps > self._limits.steps_max:
+            raise LimitExceeded("steps_max", f"the rules took more than {self._limits.steps_max} steps")
+
+    def spend_tuples(self, count: int) -> None:
+        self.check_tuples(count)
+        self.tuples += count
+
+    def check_tuples(self, waiting: int) -> None:
+        """Stop when the tuples so far and those not yet counted are too many."""
+        limit = self._limits.derived_tuples_max
+        if self.tuples + waiting > limit:
+            raise LimitExceeded("derived_tuples_max", f"the rules derive more than {limit} tuples")
+
+    def check_held(self, rows: int) -> None:
+        """Stop before an intermediate result takes more memory than a whole answer may."""
+        limit = self._limits.held_rows_max
+        if rows > limit:
+            raise LimitExceeded("held_rows_max", f"one join would hold more than {limit} rows at once")
+
+    def spend_round(self) -> None:
+        self.rounds += 1
+        if self.rounds > self._limits.rounds_max:
+            limit = self._limits.rounds_max
+            raise LimitExceeded("rounds_max", f"no fixed point within {limit} rounds")

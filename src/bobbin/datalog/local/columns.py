@@ -1,0 +1,296 @@
+"""A large relation as columns of numbers: a few bytes a row instead of a few hundred.
+
+The bulk of the rows is an immutable block of NumPy columns; what was added or taken out since lies beside it in an
+ordinary table, until there is enough of it to make a new block. Indexes over the block are permutations: one
+position is addressed directly by value (compressed rows), several positions by a packed, sorted key. To compiled rules
+an index looks like a dictionary, to the columnar evaluator like arrays.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bobbin.datalog.local.table import Key, Positions, Row, Table
+
+Column: TypeAlias = NDArray[np.int32]
+Keys: TypeAlias = NDArray[np.int64]
+
+_MERGE_FRACTION: Final = 8
+"""The block is rebuilt when a part this large of it has changed."""
+_MERGE_MIN: Final = 65_536
+_MIX: Final = 0x9E3779B97F4A7C15
+
+
+def pack(columns: Sequence[Column]) -> Keys:
+    """One number per row for several columns: exact for up to two, a hash beyond (equal rows, equal numbers)."""
+    if len(columns) == 1:
+        return columns[0].astype(np.int64)
+    if len(columns) == 2:
+        return (columns[0].astype(np.int64) << 32) | columns[1].astype(np.int64)
+    packed = columns[0].astype(np.uint64)
+    for column in columns[1:]:
+        packed = packed * np.uint64(_MIX) + column.astype(np.uint64)
+    return packed.astype(np.int64)
+
+
+def pack_row(row: Sequence[int]) -> int:
+    """``pack`` for a single row."""
+    if len(row) == 1:
+        return row[0]
+    if len(row) == 2:
+        return (row[0] << 32) | row[1]
+    packed = row[0]
+    for value in row[1:]:
+        packed = (packed * _MIX + value) & 0xFFFFFFFFFFFFFFFF
+    return packed - 0x10000000000000000 if packed >> 63 else packed
+
+
+class Block:
+    """Rows that do not change, as columns, with the indexes made so far."""
+
+    def __init__(self, columns: Sequence[Column], size: int | None = None) -> None:
+        """``columns`` hold no row twice. Rows without columns have only their number, 0 or 1."""
+        self.columns = tuple(columns)
+        self.size = len(columns[0]) if columns else size or 0
+        self._direct: dict[int, tuple[Column, Column]] = {}
+        self._sorted: dict[Positions, tuple[Keys, Column]] = {}
+        self._distinct: dict[Positions, int] = {}
+
+    def direct(self, place: int) -> tuple[Column, Column]:
+        """(starts, permutation): the rows with value v are permutation[starts[v]:starts[v + 1]]."""
+        found = self._direct.get(place)
+        if found is None:
+            column = self.columns[place]
+            top = int(column.max()) + 1 if self.size else 0
+            starts = np.zeros(top + 2, dtype=np.int32)
+            np.cumsum(np.bincount(column, minlength=top + 1), out=starts[1:])
+            found = self._direct[place] = starts, np.argsort(column, kind="stable").astype(np.int32)
+        return found
+
+    def ordered(self, positions: Positions) -> tuple[Keys, Column]:
+        """(keys, permutation): the packed keys of these positions in ascending order, and the row of each."""
+        found = self._sorted.get(positions)
+        if found is None:
+            keys = pack([self.columns[place] for place in positions])
+            permutation = np.argsort(keys, kind="stable").astype(np.int32)
+            found = self._sorted[positions] = keys[permutation], permutation
+        return found
+
+    def distinct(self, positions: Positions) -> int:
+        """How many different keys these positions have."""
+        count = self._distinct.get(positions)
+        if count is None:
+            if len(positions) == 1:
+                starts, _ = self.direct(positions[0])
+                count = int(np.count_nonzero(np.diff(starts)))
+            else:
+                keys, _ = self.ordered(positions)
+                count = int(np.count_nonzero(np.diff(keys))) + 1 if self.size else 0
+            self._distinct[positions] = count
+        return count
+
+    def matching(self, positions: Positions, key: Key) -> Column:
+        """The numbers of the rows that have this key."""
+        if isinstance(key, int):
+            starts, permutation = self.direct(positions[0])
+            if key + 1 >= len(starts):
+                return permutation[:0]
+            return permutation[starts[key] : starts[key + 1]]
+        keys, permutation = self.ordered(positions)
+        packed = pack_row(key)
+        view = keys.data
+        found = permutation[bisect_left(view, packed) : bisect_right(view, packed)]
+        if len(positions) > 2 and len(found):
+            for place, value in zip(positions, key, strict=True):
+                found = found[self.columns[place][found] == value]
+        return found
+
+    def rows(self, numbers: Column | None = None) -> Iterator[Row]:
+        """Rows as tuples; all of them, or those of these numbers."""
+        if not self.columns:
+            return iter([()] * self.size)
+        parts = [column if numbers is None else column[numbers] for column in self.columns]
+        return zip(*(part.tolist() for part in parts), strict=True)
+
+
+class ColumnTable:
+    """A relation with a block and the changes since. It answers like a ``Table``."""
+
+    def __init__(self, arity: int, block: Block) -> None:
+        self.arity = arity
+        self.block = block
+        self.tail = Table(arity)
+        self.gone: set[Row] = set()
+
+    def __len__(self) -> int:
+        return self.block.size + len(self.tail) - len(self.gone)
+
+    @property
+    def rows(self) -> "ColumnRows":
+        """All rows, as a collection."""
+        return ColumnRows(self)
+
+    def has(self, row: Row) -> bool:
+        """Whether a row is in the relation."""
+        return row in self.tail.rows or (self._in_block(row) and row not in self.gone)
+
+    def add(self, rows: Iterable[Row]) -> list[Row]:
+        """Add rows; returns those that were new."""
+        new = [row for row in dict.fromkeys(rows) if not self.has(row)]
+        back = {row for row in new if row in self.gone}
+        self.gone -= back
+        self.tail.add(row for row in new if row not in back)
+        self._merge_when_due()
+        return new
+
+    def discard(self, rows: Iterable[Row]) -> list[Row]:
+        """Take rows out; returns those that were there."""
+        out = [row for row in dict.fromkeys(rows) if self.has(row)]
+        late = set(self.tail.discard(out))
+        self.gone.update(row for row in out if row not in late)
+        self._merge_when_due()
+        return out
+
+    def index(self, positions: Positions) -> "ColumnIndex":
+        """The index over these positions."""
+        return ColumnIndex(self, positions)
+
+    def distinct(self, positions: Positions) -> int:
+        """How many different keys these positions have, the recent changes counted roughly."""
+        return self.block.distinct(positions) + len(self.tail.index(positions))
+
+    def merged(self) -> Block:
+        """All rows as one block, the changes merged in."""
+        if self.tail.rows or self.gone:
+            self._merge()
+        return self.block
+
+    def extend(self, block: Block) -> None:
+        """Add a block of rows, none of which is there yet."""
+        self.block = join_blocks(self.merged(), block)
+
+    def _in_block(self, row: Row) -> bool:
+        if not self.block.size or not self.arity:
+            return self.block.size > 0
+        positions = tuple(range(self.arity))
+        return len(self.block.matching(positions, row if self.arity > 1 else row[0])) > 0
+
+    def _merge_when_due(self) -> None:
+        changed = len(self.tail) + len(self.gone)
+        if changed > max(_MERGE_MIN, self.block.size // _MERGE_FRACTION):
+            self._merge()
+
+    def _merge(self) -> None:
+        kept, late = self.block, block_of(self.arity, self.tail.rows)
+        if self.gone and not self.arity:
+            kept = Block(())
+        elif self.gone:
+            mask = np.ones(self.block.size, dtype=np.bool_)
+            positions = tuple(range(self.arity))
+            for row in self.gone:
+                mask[self.block.matching(positions, row if self.arity > 1 else row[0])] = False
+            kept = Block([column[mask] for column in kept.columns])
+        self.block = join_blocks(kept, late)
+        self.tail, self.gone = Table(self.arity), set()
+
+
+class ColumnRows:
+    """All rows of a column table, for loops and membership tests."""
+
+    def __init__(self, table: ColumnTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Row]:
+        gone = self._table.gone
+        yield from (row for row in self._table.block.rows() if row not in gone)
+        yield from self._table.tail.rows
+
+    def __contains__(self, row: Row) -> bool:
+        return self._table.has(row)
+
+
+class ColumnIndex:
+    """An index of a column table that answers like a dictionary from key to rows."""
+
+    def __init__(self, table: ColumnTable, positions: Positions) -> None:
+        self._table = table
+        self._positions = positions
+        self._late = table.tail.index(positions)
+
+    def get(self, key: Key, default: Sequence[Row] = ()) -> Sequence[Row]:
+        block = self._table.block
+        numbers = block.matching(self._positions, key) if block.size else None
+        late = self._late.get(key, default)
+        if numbers is None or not len(numbers):
+            return late
+        rows = list(block.rows(numbers))
+        if self._table.gone:
+            rows = [row for row in rows if row not in self._table.gone]
+        return [*rows, *late]
+
+    def __contains__(self, key: Key) -> bool:
+        if key in self._late:
+            return True
+        if self._table.gone:
+            return bool(self.get(key))
+        block = self._table.block
+        return bool(block.size) and len(block.matching(self._positions, key)) > 0
+
+    def __len__(self) -> int:
+        return self._table.distinct(self._positions)
+
+
+def block_of(arity: int, rows: Iterable[Row]) -> Block:
+    """Rows, none twice, as a block."""
+    kept = list(rows)
+    array = np.array(kept, dtype=np.int32).reshape(len(kept), arity)
+    return Block([np.ascontiguousarray(array[:, place]) for place in range(arity)], len(kept))
+
+
+def join_blocks(first: Block, second: Block) -> Block:
+    """The rows of two blocks that share none."""
+    pairs = zip(first.columns, second.columns, strict=True)
+    return Block([np.concatenate(pair) for pair in pairs], first.size + second.size)
+
+
+def unique(columns: Sequence[Column], size: int) -> Block:
+    """Every row once."""
+    if not columns or size < 2:
+        return Block(columns, min(size, 1))
+    if len(columns) <= 2:
+        _, first = np.unique(pack(columns), return_index=True)
+    else:
+        _, first = np.unique(np.stack(columns, axis=1), axis=0, return_index=True)
+    return Block([column[first] for column in columns])
+
+
+def difference(new: Block, old: Block) -> Block:
+    """The rows of one block that the other has not."""
+    if not new.columns:
+        return Block((), new.size if not old.size else 0)
+    if not new.size or not old.size:
+        return new
+    positions = tuple(range(len(new.columns)))
+    keys, permutation = old.ordered(positions)
+    wanted = pack(new.columns)
+    begin = np.searchsorted(keys, wanted, side="left")
+    if len(positions) <= 2:
+        fresh = keys[np.minimum(begin, len(keys) - 1)] != wanted
+    else:
+        # Beyond two columns a key is a hash: look at the rows behind every equal key.
+        counts = np.searchsorted(keys, wanted, side="right") - begin
+        left = np.repeat(np.arange(new.size), counts)
+        within = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
+        right = permutation[np.repeat(begin, counts) + within]
+        equal = np.ones(len(left), dtype=np.bool_)
+        for mine, theirs in zip(new.columns, old.columns, strict=True):
+            equal &= mine[left] == theirs[right]
+        fresh = np.ones(new.size, dtype=np.bool_)
+        fresh[left[equal]] = False
+    return Block([column[fresh] for column in new.columns])

@@ -1,0 +1,89 @@
+"""A stratum from nothing: every rule once, then only what is new, until nothing is.
+
+Small strata run as compiled loops, large ones on columns; the answer is the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bobbin.datalog.algebra import Fixpoint
+from bobbin.datalog.local.budget import Budget
+from bobbin.datalog.local.columns import Block, ColumnTable, difference, join_blocks
+from bobbin.datalog.local.conjunction import Source
+from bobbin.datalog.local.prepared import PreparedRule
+from bobbin.datalog.local.state import State
+from bobbin.datalog.local.table import Row, Table
+
+
+def complete(
+    state: State, stratum: Fixpoint, rules: Sequence[PreparedRule], *, columns_min: int, budget: Budget
+) -> None:
+    """Derive everything that the rules of a stratum yield. What it held before is dropped."""
+    for union in stratum.unions:
+        target = Source(union.predicate)
+        state.derived[target] = Table(state.derived[target].arity)
+    reads = frozenset().union(*(rule.reads for rule in rules))
+    if sum(map(state.size, reads)) >= columns_min:
+        _complete_on_columns(state, stratum, rules, budget)
+    else:
+        found: dict[Source, list[Row]] = {}
+        for rule in rules:
+            keep(state, rule.target, state.run(rule, budget=budget), found, budget)
+        if stratum.recursive:
+            saturate(state, rules, found, budget)
+
+
+def keep(state: State, target: Source, rows: set[Row], found: dict[Source, list[Row]], budget: Budget) -> None:
+    """Take derived rows into their relation; those that are new also into ``found``."""
+    new = state.derived[target].add(rows)
+    budget.spend_tuples(len(new))
+    if new:
+        found.setdefault(target, []).extend(new)
+
+
+def saturate(state: State, rules: Sequence[PreparedRule], found: dict[Source, list[Row]], budget: Budget) -> None:
+    """Carry found rows through the rules until nothing new appears; adds what appears to them."""
+    delta = {source: list(rows) for source, rows in found.items()}
+    while delta:
+        budget.spend_round()
+        following: dict[Source, list[Row]] = {}
+        for rule in rules:
+            for number, read in enumerate(rule.conjunction.reads):
+                if rows := delta.get(read.source):
+                    keep(state, rule.target, state.run(rule.on_new(number), rows, budget=budget), following, budget)
+        for source, rows in following.items():
+            found.setdefault(source, []).extend(rows)
+        delta = following
+
+
+def _complete_on_columns(state: State, stratum: Fixpoint, rules: Sequence[PreparedRule], budget: Budget) -> None:
+    for union in stratum.unions:
+        target = Source(union.predicate)
+        columns = [np.empty(0, dtype=np.int32)] * state.derived[target].arity
+        state.derived[target] = ColumnTable(len(columns), Block(columns))
+    jobs: list[tuple[PreparedRule, Block | None]] = [(rule, None) for rule in rules]
+    while delta := _derive(state, jobs, budget):
+        if not stratum.recursive:
+            break
+        budget.spend_round()
+        jobs = [
+            (rule.on_new(number), delta[read.source])
+            for rule in rules
+            for number, read in enumerate(rule.conjunction.reads)
+            if read.source in delta
+        ]
+
+
+def _derive(state: State, jobs: Sequence[tuple[PreparedRule, Block | None]], budget: Budget) -> dict[Source, Block]:
+    """Run rules on columns and take what is new into the derived relations."""
+    found: dict[Source, Block] = {}
+    for rule, given in jobs:
+        table = state.derived[rule.target]
+        assert isinstance(table, ColumnTable)
+        new = difference(state.run_on_columns(rule, given, budget=budget), table.block)
+        if new.size:
+            budget.spend_tuples(new.size)
+            table.extend(new)
+            found[rule.target] = join_blocks(found[rule.target], new) if rule.target in found else new
+    return found

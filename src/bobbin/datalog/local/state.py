@@ -1,0 +1,103 @@
+"""The derived relations of one program over one database, and how a rule runs on them."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from bobbin.datalog.local.budget import Budget
+from bobbin.datalog.local.codegen import Need
+from bobbin.datalog.local.columnar import derive
+from bobbin.datalog.local.columns import Block, ColumnIndex, ColumnTable, block_of
+from bobbin.datalog.local.conjunction import Read, Source
+from bobbin.datalog.local.database import Database
+from bobbin.datalog.local.order import bound_positions
+from bobbin.datalog.local.prepared import IN_DOUBT, PreparedRule
+from bobbin.datalog.local.relation import Relation
+from bobbin.datalog.local.table import Index, Key, Positions, Row, Table
+from bobbin.facts.relations import Tuple
+
+Rows = Mapping[Source, list[Row]]
+
+
+class State:
+    """What a program derives. ``evaluate`` fills it, ``advance`` keeps it up to date."""
+
+    def __init__(self, arities: Mapping[str, int], database: Database) -> None:
+        """``arities``: the predicates that the program defines."""
+        self.database = database
+        self.derived: dict[Source, Relation] = {Source(name): Table(arity) for name, arity in arities.items()}
+
+    def tuples(self, predicate: str) -> frozenset[Tuple]:
+        """Everything derived for a predicate; nothing for one that no rule defines."""
+        table = self.derived.get(Source(predicate))
+        return frozenset() if table is None else frozenset(map(self.database.values.decode_row, table.rows))
+
+    def table(self, source: Source) -> Relation:
+        """A relation, derived or base."""
+        derived = self.derived.get(source)
+        return self.database.table(source) if derived is None else derived
+
+    def block(self, source: Source) -> Block:
+        """A relation as columns."""
+        derived = self.derived.get(source)
+        if derived is None:
+            return self.database.block(source)
+        return derived.merged() if isinstance(derived, ColumnTable) else block_of(derived.arity, derived.rows)
+
+    def size(self, source: Source) -> int:
+        """How many rows a relation has."""
+        return len(self.table(source))
+
+    def estimate(self, read: Read, bound: frozenset[str]) -> float:
+        """How many rows a scan is likely to yield each time that it is reached."""
+        if read.source == IN_DOUBT:
+            return 0.0
+        table = self.table(read.source)
+        positions = bound_positions(read, bound)
+        if not positions or not len(table):
+            return float(len(table))
+        return len(table) / max(table.distinct(positions), 1)
+
+    def run(
+        self, rule: PreparedRule, given: Collection[Row] = (), *, budget: Budget, past: Rows | None = None
+    ) -> set[Row]:
+        """What a rule derives, new or not. With ``past``, relations still hold the rows that they have lost."""
+        compiled = rule.compiled(self.size, self.estimate)
+        values = self.database.values
+        found: set[Row] = set()
+
+        def spend(steps: int) -> None:
+            budget.spend_steps(steps)
+            budget.check_tuples(len(found))
+
+        needs = [given if need.delta else self._supply(need, past or {}) for need in compiled.needs]
+        constants = [values.encode(text) for text in compiled.constants]
+        compiled.function(*needs, *constants, values.texts, values.encode, spend, found.add)
+        return found
+
+    def run_on_columns(self, rule: PreparedRule, given: Block | None, *, budget: Budget) -> Block:
+        """The same on columns."""
+        delta = None if given is None or rule.given is None else (rule.given, given)
+        order = rule.order(self.estimate)
+        values = self.database.values
+        return derive(rule.conjunction, order, blocks=self.block, delta=delta, values=values, budget=budget)
+
+    def _supply(self, need: Need, past: Rows) -> object:
+        table = self.table(need.source)
+        lost = past.get(need.source)
+        if need.positions:
+            index = table.index(need.positions)
+            return _PastIndex(index, Table(table.arity, lost), need.positions) if lost else index
+        return [*table.rows, *lost] if lost else table.rows
+
+
+class _PastIndex:
+    """An index that still knows the rows that were taken out."""
+
+    def __init__(self, present: Index | ColumnIndex, lost: Table, positions: Positions) -> None:
+        self._present = present
+        self._lost = lost.index(positions)
+
+    def get(self, key: Key, default: Sequence[Row] = ()) -> list[Row]:
+        return [*self._present.get(key, default), *self._lost.get(key, default)]
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._present or key in self._lost

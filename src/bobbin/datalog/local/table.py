@@ -1,0 +1,80 @@
+"""The tuples of one relation in memory, with the hash indexes that rules ask for.
+
+An index is made when a rule first needs it and kept up to date from then on, so a second evaluation finds it warm.
+Rows are tuples of numbers (see ``values``).
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+Row: TypeAlias = tuple[int, ...]
+Positions: TypeAlias = tuple[int, ...]
+Key: TypeAlias = int | Row
+Index: TypeAlias = dict[Key, list[Row]]
+"""From a key to its rows. A key is the value itself for one position, a tuple of values for several."""
+
+
+class Table:
+    """A set of rows of one arity."""
+
+    __slots__ = ("_indexes", "arity", "rows", "version")
+
+    def __init__(self, arity: int, rows: Iterable[Row] = ()) -> None:
+        self.arity = arity
+        self.rows: set[Row] = set(rows)
+        self.version = 0
+        """Rises with every change."""
+        self._indexes: dict[Positions, Index] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, rows: Iterable[Row]) -> list[Row]:
+        """Add rows; returns those that were new."""
+        known = self.rows
+        new = [row for row in dict.fromkeys(rows) if row not in known]
+        known.update(new)
+        self.version += bool(new)
+        for positions, index in self._indexes.items():
+            _fill(index, positions, new)
+        return new
+
+    def discard(self, rows: Iterable[Row]) -> list[Row]:
+        """Take rows out; returns those that were there."""
+        gone = [row for row in dict.fromkeys(rows) if row in self.rows]
+        self.rows.difference_update(gone)
+        self.version += bool(gone)
+        for positions, index in self._indexes.items():
+            for row in gone:
+                key: Key = row[positions[0]] if len(positions) == 1 else tuple(row[place] for place in positions)
+                bucket = index[key]
+                bucket.remove(row)
+                if not bucket:
+                    del index[key]
+        return gone
+
+    def index(self, positions: Positions) -> Index:
+        """The index over these positions, made now if nobody asked before."""
+        index = self._indexes.get(positions)
+        if index is None:
+            index = self._indexes[positions] = {}
+            _fill(index, positions, self.rows)
+        return index
+
+    def distinct(self, positions: Positions) -> int:
+        """How many different keys these positions have: what a join order needs to know."""
+        return len(self.index(positions))
+
+
+def _fill(index: Index, positions: Positions, rows: Iterable[Row]) -> None:
+    if len(positions) == 1:
+        place = positions[0]
+        for row in rows:
+            index.setdefault(row[place], []).append(row)
+    elif len(positions) == 2:
+        first, second = positions
+        for row in rows:
+            index.setdefault((row[first], row[second]), []).append(row)
+    else:
+        for row in rows:
+            index.setdefault(tuple([row[place] for place in positions]), []).append(row)

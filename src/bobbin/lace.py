@@ -1,0 +1,358 @@
+"""``Lace``: the public interface. One folder, one store of verified records, the keys that sign them.
+
+::
+
+    with Lace.open("notes.lace") as lace:
+        name = lace.put(b"hello", group="u", app="ding", name="links/1", sign=True)
+        record = lace.get("//u//ding//links/1")
+
+What always holds: whatever a method has returned is durable; whatever ``get`` returns is bytes that match their name,
+checked when they were stored and again when they are read; a method that raises has changed nothing, except that a
+long import keeps the batches it has acknowledged.
+
+A ``Lace`` is used by one thread at a time. Several processes may have the same folder open.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Self, assert_never
+
+from blake3 import blake3
+
+from bobbin.config import durable, keys
+from bobbin.config.layout import Layout
+from bobbin.config.settings import FORMAT, Settings, read_settings, write_settings
+from bobbin.errors import IntegrityError, UsageError
+from bobbin.facts.relations import FactSource
+from bobbin.records import coordinate, ids
+from bobbin.records.canonical import MARKLINE_SIZE
+from bobbin.records.coordinate import Address, Coordinate, Prefix
+from bobbin.records.ids import HashText, IdentifierError
+from bobbin.records.record import Header, Plex, Record, Seal, build_plex, read_trusted, seal
+from bobbin.records.signing import SigningKey
+from bobbin.records.tai import parse as parse_tai
+from bobbin.records.tai import render as render_tai
+from bobbin.runtime.clock import tai_now
+from bobbin.store.base import Finding, Listed, Outcome, Progress, Quarantined, Refusal, Snapshot, Stat, Store
+from bobbin.store.sqlite import open_store
+
+if TYPE_CHECKING:
+    from bobbin.runtime.ingest import Form, Ingested
+    from bobbin.runtime.transfer import Exported, Problem
+
+
+class NoLace(UsageError):
+    """There is no lace in this folder."""
+
+
+class RefusedRecord(UsageError):
+    """The record was removed on purpose earlier, and nobody has lifted the refusal since. Nothing was stored."""
+
+
+class Lace(AbstractContextManager["Lace"]):
+    """An open lace. Get one from ``Lace.create`` or ``Lace.open``, and close it or use it in a ``with``."""
+
+    def __init__(self, layout: Layout, settings: Settings, store: Store) -> None:
+        self._layout: Final = layout
+        self._store: Final = store
+        self.settings: Final = settings
+
+    # ---- opening and closing ----------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: str | Path, *, default_key: str = "main") -> Self:
+        """Make a new, empty lace in a folder that does not exist yet or is empty."""
+        keys.check_name(default_key)
+        layout = Layout(Path(path))
+        if layout.is_lace():
+            raise UsageError(f"there is already a lace in {layout.folder}")
+        _make_folder(layout)
+        store = open_store(layout.records, create=True, now=tai_now)
+        try:
+            if store.stat().high_water:
+                raise UsageError(f"{layout.records} holds records already, but {layout.settings} is missing")
+            settings = Settings(format=FORMAT, created=render_tai(tai_now()), default_key=default_key)
+            # Written last: a folder with settings is a complete lace.
+            write_settings(layout.settings, settings)
+        except BaseException:
+            store.close()
+            raise
+        return cls(layout, settings, store)
+
+    @classmethod
+    def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
+        """Open the lace in a folder. With ``read_only`` its records cannot be changed through this object."""
+        layout = Layout(Path(path))
+        if not layout.is_lace():
+            raise NoLace(f"there is no lace in {layout.folder}; `bobbin init {layout.folder}` makes one")
+        settings = read_settings(layout.settings)
+        return cls(layout, settings, open_store(layout.records, now=tai_now, read_only=read_only))
+
+    def close(self) -> None:
+        """Let go of the folder. Everything that was acknowledged is already safe."""
+        self._store.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Lace({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._layout.folder
+
+    @property
+    def store(self) -> Store:
+        """The store underneath, for work that this class has no word for."""
+        return self._store
+
+    # ---- keys -------------------------------------------------------------------------------------------------
+
+    def new_key(self, name: str | None = None, *, secret: str | None = None) -> SigningKey:
+        """Make a key (the default one if no name is given), or keep a secret that exists."""
+        return keys.create_key(self._layout.keys, name or self.settings.default_key, secret=secret)
+
+    def key(self, name: str | None = None) -> SigningKey:
+        """A key by name, or the default one."""
+        return keys.load_key(self._layout.keys, name or self.settings.default_key)
+
+    def key_names(self) -> tuple[str, ...]:
+        """The names of all keys here."""
+        return tuple(keys.key_names(self._layout.keys))
+
+    # ---- writing ----------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        data: bytes,
+        *,
+        group: str,
+        app: str,
+        name: str,
+        tai: str | int | None = None,
+        headers: Iterable[Header] = (),
+        sign: bool | str = False,
+    ) -> HashText:
+        """Store data at a place; returns the name of the record, which is durable by then.
+
+        ``tai`` is a TAI text or nanoseconds; now, if it is not given. ``sign`` is True for the default key or the
+        name of one: then the record is a Seal. Storing the same record twice is no error.
+        """
+        record = self.build(data, group=group, app=app, name=name, tai=tai, headers=headers, sign=sign)
+        return self.put_record(record)
+
+    def build(
+        self,
+        data: bytes,
+        *,
+        group: str,
+        app: str,
+        name: str,
+        tai: str | int | None = None,
+        headers: Iterable[Header] = (),
+        sign: bool | str = False,
+    ) -> Plex | Seal:
+        """The record that ``put`` would store, without storing it."""
+        instant = tai_now() if tai is None else tai if isinstance(tai, int) else parse_tai(tai)
+        plex = build_plex(group=group, app=app, name=name, tai_ns=instant, data=data, extras=headers)
+        return plex if sign is False else self._seal(plex, None if sign is True else sign)
+
+    def put_record(self, record: Record) -> HashText:
+        """Store a record that exists as a value; returns its name."""
+        (put,) = self._store.put_records([record])
+        if put.outcome is Outcome.REFUSED:
+            raise RefusedRecord(
+                f"{record.hash} was removed on purpose ({put.reason or 'no reason given'}); lift the refusal first"
+            )
+        return record.hash
+
+    def sign(self, hash: HashText | str, *, key: str | None = None) -> HashText:
+        """Sign a stored Plex; returns the name of the Seal, which is stored beside it."""
+        record = self.get(hash)
+        if record is None:
+            raise UsageError(f"{hash} is not stored here")
+        if not isinstance(record, Plex):
+            raise UsageError(f"only a Plex can be signed; {hash} is a {type(record).__name__}")
+        return self.put_record(self._seal(record, key))
+
+    def remove(self, hash: HashText | str, *, reason: str) -> bool:
+        """Take a record and its facts out, and refuse it until ``lift``. False if it was not there (still refused)."""
+        return self._store.remove(_hash_of(hash), reason=reason)
+
+    def lift(self, hash: HashText | str) -> bool:
+        """End a refusal, so that the record may be stored again. False if there was none."""
+        return self._store.lift(_hash_of(hash))
+
+    # ---- reading ----------------------------------------------------------------------------------------------
+
+    def get(self, what: HashText | str | Address | Coordinate) -> Record | None:
+        """One record: by hash, by address, or the tip of a coordinate. None where there is none.
+
+        A text may be a bare hash (``P.….H3``), an address (``////P.….H3``) or a coordinate (``//g//a//n``).
+        """
+        match parsed := _parse(what):
+            case Address():
+                return self._load(parsed.hash)
+            case Coordinate():
+                return self.tip(parsed)
+            case Prefix():
+                raise UsageError(f"{parsed} is a prefix and names many records; list them")
+            case _:
+                assert_never(parsed)
+
+    def tip(self, place: Coordinate) -> Record | None:
+        """The newest record at a coordinate: the one with the highest (TAI, hash text)."""
+        for listed in self._store.list(place, tips=True, limit=1):
+            return self._load(listed.hash)
+        return None
+
+    def list(
+        self, place: str | Coordinate | Prefix, *, tips: bool = False, limit: int | None = None
+    ) -> Iterator[Listed]:
+        """The records at a coordinate or below a prefix, by place, within one coordinate the newest first.
+
+        With ``tips`` only the newest of each coordinate.
+        """
+        parsed = coordinate.parse(place) if isinstance(place, str) else place
+        if isinstance(parsed, Address):
+            raise UsageError(f"////{parsed.hash} names one record; get it")
+        return self._store.list(parsed, tips=tips, limit=limit)
+
+    def have(self, hash: HashText | str) -> bool:
+        """Whether a record of this name is stored here."""
+        return self._store.have(_hash_of(hash))
+
+    @property
+    def facts(self) -> FactSource:
+        """What the stored records say, as relations."""
+        return self._store.facts
+
+    def snapshot(self) -> Snapshot:
+        """A coherent view of this moment, whatever is written meanwhile. Close it soon."""
+        return self._store.snapshot()
+
+    # ---- in and out -------------------------------------------------------------------------------------------
+
+    def import_(
+        self,
+        stream: BinaryIO,
+        *,
+        source: str,
+        form: "Form | None" = None,
+        workers: int = 0,
+        report: "Callable[[Problem], None] | None" = None,
+        acknowledge: "Callable[[Ingested], None] | None" = None,
+    ) -> "Ingested":
+        """Store every valid record of a stream; what is none goes to the quarantine under the name ``source``.
+
+        ``form`` None looks at the first byte. ``report`` hears of every record that was not taken, ``acknowledge``
+        of every durable commit.
+        """
+        from bobbin.runtime import transfer  # noqa: PLC0415 -- many programs never move records in bulk
+
+        return transfer.import_records(
+            self._store, stream, source=source, form=form, workers=workers, report=report, acknowledge=acknowledge
+        )
+
+    def export(
+        self,
+        stream: BinaryIO,
+        *,
+        form: "Form" = "bundle",
+        at: str | Coordinate | Prefix | None = None,
+        progress: Progress | None = None,
+    ) -> "Exported":
+        """Write the records of this moment to a stream: all in commit order, or those at a place."""
+        from bobbin.runtime import transfer  # noqa: PLC0415 -- as above
+
+        place = coordinate.parse(at) if isinstance(at, str) else at
+        if isinstance(place, Address):
+            raise UsageError(f"////{place.hash} names one record; get it")
+        with self._store.snapshot() as moment:
+            return transfer.export_records(moment, stream, form=form, at=place, progress=progress)
+
+    def backup(self, target: str | Path, *, with_keys: bool = False, progress: Progress | None = None) -> None:
+        """Copy this moment into a new lace folder while the lace goes on. Secrets are copied only when asked for."""
+        layout = Layout(Path(target))
+        if layout.folder.exists() and any(layout.folder.iterdir()):
+            raise UsageError(f"{layout.folder} is not empty; a backup goes to a folder of its own")
+        secrets_here = {name: keys.read_secret(self._layout.keys, name) for name in self.key_names() if with_keys}
+        _make_folder(layout)
+        self._store.backup(layout.records, progress=progress)
+        for name, secret in secrets_here.items():
+            keys.create_key(layout.keys, name, secret=secret)
+        write_settings(layout.settings, self.settings)
+
+    # ---- care -------------------------------------------------------------------------------------------------
+
+    def check(self, *, progress: Progress | None = None) -> Iterator[Finding]:
+        """Verify every stored byte again, and that everything derived agrees with it. Nothing found is good."""
+        return self._store.check(progress=progress)
+
+    def stat(self) -> Stat:
+        """Sizes and counts."""
+        return self._store.stat()
+
+    def refusals(self) -> Iterator[Refusal]:
+        """What was removed and must not come back."""
+        return self._store.refusals()
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        """Bytes that were offered as records and are none."""
+        return self._store.quarantined()
+
+    def release(self, id: int) -> bool:
+        """Forget one row of the quarantine. False if there was none."""
+        return self._store.release(id)
+
+    def compact(self) -> None:
+        """Give unused space back to the file system."""
+        self._store.compact()
+
+    # ---- inside -----------------------------------------------------------------------------------------------
+
+    def _seal(self, plex: Plex, key: str | None) -> Seal:
+        return seal(plex, self.key(key), auxiliary=secrets.token_bytes(32))
+
+    def _load(self, hash: HashText) -> Record | None:
+        raw = self._store.get(hash)
+        if raw is None:
+            return None
+        # The digest covers every byte that was validated when it came in, so one hash proves the whole record again.
+        _, digest = ids.parse_hash(hash)
+        if blake3(memoryview(raw)[MARKLINE_SIZE:]).digest() != digest:
+            raise IntegrityError(f"the stored bytes of {hash} have changed; run `bobbin fsck` on this lace")
+        return read_trusted(raw)
+
+
+def _make_folder(layout: Layout) -> None:
+    layout.folder.mkdir(parents=True, exist_ok=True)
+    if strangers := layout.strangers():
+        raise UsageError(
+            f"{layout.folder} is not empty (it holds {', '.join(strangers[:3])}); a lace wants its own folder"
+        )
+    layout.keys.mkdir(mode=0o700, exist_ok=True)
+    durable.sync_folder(layout.folder)
+    durable.sync_folder(layout.folder.absolute().parent)
+
+
+def _parse(what: str | Address | Coordinate) -> Address | Coordinate | Prefix:
+    if not isinstance(what, str):
+        return what
+    return coordinate.parse(what) if what.startswith("//") else Address(hash=_hash_of(what))
+
+
+def _hash_of(text: str) -> HashText:
+    bare = text.removeprefix("////")
+    try:
+        ids.parse_hash(bare)
+    except IdentifierError as error:
+        raise UsageError(str(error)) from error
+    return HashText(bare)

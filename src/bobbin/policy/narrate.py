@@ -1,0 +1,164 @@
+"""Verdicts and explanations as text for people: plain sentences, rules by line, long hashes shortened."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, assert_never
+
+from bobbin.datalog.explanation import (
+    CUT_BOUND,
+    Checked,
+    Cut,
+    Derived,
+    Explanation,
+    Failure,
+    Given,
+    Missing,
+    Statement,
+)
+from bobbin.datalog.syntax import Constant
+from bobbin.facts.relations import FIELD, HAVE
+from bobbin.policy.verdict import Check, Condition, Requesting, Sending, Verdict
+from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
+
+_LONG: Final = re.compile(r"\b([BPSVRE])\.([0-9A-Z_a-z~]{8})[0-9A-Z_a-z~]{35}(\.H3)?")
+_STEP: Final = "  "
+_FIELD_NAMES: Final = {FIELD: 1, ADVERTISED_FIELD: 2}
+"""The predicates that say what a record's fields are, and where the field's name stands."""
+
+_SENTENCES: Final = {
+    Check.STORED: ("it is stored here", "it is not stored here"),
+    Check.OWN_SELECTS: ("our selector chooses it", "our selector does not choose it"),
+    Check.VISIBLE: ("our query policy shows it to the peer", "our query policy does not show it to the peer"),
+    Check.PEER_SELECTS: ("the peer's selector chooses it", "the peer's selector does not choose it"),
+    Check.ADVERTISED: ("the peer advertises it", "the peer does not advertise it"),
+    Check.OWN_ACCEPTS: ("our selector accepts the advertisement", "our selector does not accept the advertisement"),
+    Check.PEER_ACCEPTS: (
+        "the peer's selector accepts the advertisement",
+        "the peer's selector does not accept the advertisement",
+    ),
+    Check.NOT_STORED: ("it is not stored here yet", "it is stored here already"),
+}
+
+
+def shorten(text: str) -> str:
+    """A text with every full identifier cut to its first symbols."""
+    return _LONG.sub(lambda match: f"{match[1]}.{match[2]}…", text)
+
+
+def narrate(verdict: Verdict, *, full: bool = False) -> str:
+    """A verdict for a terminal. With ``full``, no identifier is shortened."""
+    lines = [
+        verdict.record,
+        f"{_STEP}to {verdict.peer}: {verdict.sending}",
+        *_conditions(verdict.to_send),
+        f"{_STEP}from {verdict.peer}: {verdict.requesting}",
+        *_conditions(verdict.to_request),
+    ]
+    for conditions, decided in (
+        (verdict.to_send, verdict.sending is Sending.SENT),
+        (verdict.to_request, verdict.requesting is Requesting.REQUESTED),
+    ):
+        if conditions[0].holds:
+            lines += _reasons(conditions, decided=decided)
+    text = "\n".join(lines) + "\n"
+    return text if full else verdict.record + shorten(text[len(verdict.record) :])
+
+
+def _conditions(conditions: tuple[Condition, ...]) -> Iterator[str]:
+    """One line each. Of a record that is not there to be sent or requested, nothing else needs saying."""
+    for condition in conditions if conditions[0].holds else conditions[:1]:
+        yield f"{_STEP * 2}{'✓' if condition.holds else '✗'} {_sentence(condition)}"
+
+
+def _reasons(conditions: tuple[Condition, ...], *, decided: bool) -> Iterator[str]:
+    """Why everything holds, or why the first thing that fails does."""
+    shown = conditions if decided else [next(condition for condition in conditions if not condition.holds)]
+    for condition in shown:
+        if condition.explanation is not None:
+            yield ""
+            yield f"{_sentence(condition)[0].upper()}{_sentence(condition)[1:]}:"
+            yield from describe(condition.explanation, _STEP)
+
+
+def _sentence(condition: Condition) -> str:
+    positive, negative = _SENTENCES[condition.check]
+    return positive if condition.holds else negative
+
+
+def describe(explanation: Explanation, indent: str = "") -> Iterator[str]:
+    """An explanation, line by line."""
+    match explanation:
+        case Given(fact):
+            yield f"{indent}{fact}"
+        case Checked(literal):
+            yield f"{indent}{literal}"
+        case Cut(fact, why):
+            yield f"{indent}{fact}  ({why})"
+        case Derived(fact, rule, line, because):
+            yield f"{indent}{fact}  by line {line}" + ("" if because else ", where it stands as a fact")
+            if because:
+                yield f"{indent}{_STEP}{rule}"
+            for reason in because:
+                yield from describe(reason, indent + _STEP * 2)
+        case Missing(fact, failures, note):
+            yield from _describe_missing(fact, failures, note, indent)
+        case _:
+            assert_never(explanation)
+
+
+def _describe_missing(fact: Statement, failures: tuple[Failure, ...], note: str, indent: str) -> Iterator[str]:
+    if not failures:
+        yield f"{indent}{fact}: {note or 'no rule derives it'}"
+        return
+    rules = "one rule could derive" if len(failures) == 1 else f"{len(failures)} rules could derive"
+    yield f"{indent}{rules} {fact}, but"
+    for failure in failures:
+        yield from _describe_failure(failure, indent + _STEP)
+    if note:
+        yield f"{indent}{_STEP}{note}"
+
+
+def _describe_failure(failure: Failure, indent: str) -> Iterator[str]:
+    yield f"{indent}line {failure.line}: {failure.rule}"
+    inner = indent + _STEP
+    if failure.literal is None or failure.instance is None:
+        yield f"{inner}does not apply: {failure.note}" if failure.note != CUT_BOUND else f"{inner}{failure.note}"
+        return
+    met = f"meets {failure.met} of {failure.literals} conditions and " if failure.met else ""
+    yield f"{inner}{met}fails at {failure.literal}"
+    yield f"{inner}{_shortfall(failure, failure.instance)}"
+    match failure.because:
+        case None | Given() | Missing(failures=()):
+            pass
+        case more:
+            yield from describe(more, inner + _STEP)
+
+
+def _shortfall(failure: Failure, wanted: Statement) -> str:
+    """What is missing or in the way, as a sentence."""
+    if wanted.negated:
+        holds = failure.because.fact if isinstance(failure.because, Given | Derived | Cut) else None
+        positive = Statement(wanted.predicate, wanted.values)
+        return f"because {holds or positive} holds"
+    if wanted.predicate in _FIELD_NAMES:
+        return _field_shortfall(failure, wanted)
+    if wanted.predicate == HAVE:
+        return f"because {wanted.values[0] or 'such a record'} is not among the records that these rules see"
+    if wanted.predicate == ADVERTISED:
+        return f"because {wanted.values[0] or 'such a record'} is not advertised"
+    if failure.nearest:
+        return f"because {wanted} does not hold; nearest: {', '.join(map(str, failure.nearest))}"
+    return f"because {wanted} does not hold"
+
+
+def _field_shortfall(failure: Failure, wanted: Statement) -> str:
+    record, name, value = wanted.values[0], wanted.values[_FIELD_NAMES[wanted.predicate]], wanted.values[-1]
+    who = record or "no record"
+    says = "has" if wanted.predicate == FIELD else "is said to have"
+    if record is None or name is None:
+        return f"because {wanted} does not hold"
+    same = [near.values[-1] for near in failure.nearest if near.values[0] == record and near.values[:-1][-2] == name]
+    if same and value is not None:
+        found = " and ".join(str(Constant(text)) for text in same if text is not None)
+        return f"because the {name} of {who} is {found}, not {Constant(value)}"
+    return f"because {who} {says} no {name}"

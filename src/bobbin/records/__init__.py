@@ -1,0 +1,1 @@
+"""A record is bytes (Lace-006, 009, 010, 110)."""

@@ -1,0 +1,330 @@
+"""How far the damage reaches where no intact record begins in a bundle.
+
+The question matters because the data of a record may hold other records, whole and valid. Whoever looks for the next
+mark after a damaged header may find one of those and take it for a member of the bundle. So the end of a damaged
+record is, in this order:
+
+1. *proven*: the digest in the inner Blob's markline fits the data up to there. A damaged ``Data-Length`` line is
+   guessed (every line that differs from it in one byte, then the next marks) and the guess proven the same way;
+2. *declared and confirmed*: ``Data-Length`` is readable, and a mark or the end of the input stands where it says, and
+   no proven record lies across that place;
+3. *where a Seal begins inside the headers*: a Seal is never nested, so the record was cut off there. A Plex or Blob
+   inside the headers always counts as inner;
+4. *assumed*: as far as the declared length reaches, or the longest record where none can be read, and on to the end
+   of a record that lies across that place.
+
+A single damaged byte anywhere in a record always ends in 1 or 2, with the right end. Everything here looks at one
+window of fixed size, so the answer does not depend on how the bytes arrived, and works within fixed limits of tries.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from blake3 import blake3
+from msgspec import Struct
+
+from bobbin import profile
+from bobbin.records import b64a
+from bobbin.records.canonical import MARK
+from bobbin.records.reasons import Reason
+
+MARK_HEAD: Final = MARK + b": "
+
+HEADER_BYTES_MAX: Final = (profile.EXTRA_HEADERS_MAX + 16) * (profile.HEADER_LINE_BYTES_MAX + 1)
+"""More than the header section of any valid record; beyond it a structure counts as unreadable."""
+
+WINDOW_BYTES: Final = profile.RECORD_BYTES_MAX + HEADER_BYTES_MAX + 64
+"""How far a decision looks: the longest record, and the headers of one that begins at its end."""
+
+LOOK_BEHIND_BYTES: Final = profile.HEADER_LINE_BYTES_MAX + 2
+"""How much before a mark decides whether it is an inner one."""
+
+_TRIES_MAX: Final = 64
+_ANCHORS_MAX: Final = 4
+"""A damaged header section shows at most two Blob marklines; a few more are tried, hostile thousands are not."""
+
+_LF: Final = 0x0A
+_SYMBOLS: Final = b64a.PATTERN + rb"{43}"
+_LENGTH_NAME: Final = b"Data-Length: "
+_LENGTH: Final = re.compile(_LENGTH_NAME + rb"([0-9]{1,19})\n\n")
+_DIGITS: Final = re.compile(rb"([0-9]{1,8})[^0-9]?\n")
+_SIGNATURE_LINE: Final = re.compile(rb"Signature: " + b64a.PATTERN + rb"{86}")
+_HEADER_LINE: Final = re.compile(rb"[^\x00-\x20\x7f:]+: [^\x00-\x1f\x7f]+")
+
+HEADERS: Final = re.compile(
+    MARK_HEAD
+    + (rb"(?:S\." + _SYMBOLS + rb"\.H3\nSigned-By: [^\n]+\nSignature: [^\n]+\n" + MARK_HEAD + rb")?")
+    + (rb"(?:P\." + _SYMBOLS + rb"\.H3\n(?:(?!" + MARK + rb")[^\n]+\n){4,%d}" % (profile.EXTRA_HEADERS_MAX + 4))
+    + (MARK_HEAD + rb")?")
+    + (rb"B\.(" + _SYMBOLS + rb")\.H3\nData-Length: (0|[1-9][0-9]{0,7})\n\n")
+)
+"""The headers of a record as they should be, down to the empty line: (1) the Blob's digest, (2) the length."""
+
+_EVENT: Final = re.compile(
+    (rb"(?P<seal>" + MARK_HEAD + rb"S\." + _SYMBOLS + rb"\.H3\nSigned-By: )")
+    + (rb"|(?P<blob>" + MARK_HEAD + rb"B\.(?P<symbols>" + _SYMBOLS + rb")\.H3[\x00-\xff])")
+    + (rb"|\n(?=(?P<length>" + _LENGTH.pattern + rb"))")
+)
+"""What a lenient reading of headers looks for, whichever comes first."""
+
+
+class BundleReason(StrEnum):
+    """Why a piece of a bundle is not a record, besides the codes of ``Reason``."""
+
+    NO_RECORD = "no-record-here"
+    """No mark stands where a record should begin."""
+    UNREADABLE = "unreadable-structure"
+    """A mark, but no ``Data-Length`` that can be read."""
+    CONTRADICTED = "contradicted-length"
+    """The declared length leads to a place where no record begins, and the digest does not say another."""
+    TRUNCATED = "truncated"
+    """The input ends inside the record."""
+    INSIDE = "inside-damaged-extent"
+    """Goes on from the piece before, which was too large for one."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Where the piece that begins at a place ends, as an index into the window's buffer, and what it is."""
+
+    end: int
+    reason: str | None
+    """None for a declared record whose validity is for others to judge."""
+    detail: str = ""
+    certain: bool = True
+    """Whether the next piece begins at ``end``. Otherwise at the first mark from there on that is not inner."""
+
+
+class _Site(Struct, frozen=True, kw_only=True):
+    """The window: ``buffer[start:end]``. ``ended`` says that the input ends at ``end``."""
+
+    buffer: bytearray
+    start: int
+    end: int
+    ended: bool
+
+    def is_boundary(self, at: int) -> bool:
+        """Whether a record may begin at ``at`` (a mark), or the input ends there."""
+        return (self.ended and at == self.end) or self.buffer.startswith(MARK_HEAD, at, self.end)
+
+    def proves(self, symbols: bytes, data_start: int, length: int) -> bool:
+        """Whether the digest of a Blob markline is that of ``length`` bytes of data from ``data_start``."""
+        if not 0 <= length <= min(profile.DATA_BYTES_MAX, self.end - data_start):
+            return False
+        hasher = blake3(_LENGTH_NAME + b"%d\n\n" % length)
+        with memoryview(self.buffer) as whole, whole[data_start : data_start + length] as data:
+            hasher.update(data)
+        return b64a.encode_bytes(hasher.digest()) == symbols
+
+
+def settle(buffer: bytearray, start: int, *, at_end: bool) -> Verdict:
+    """How far the piece reaches that begins at ``start``. Without ``at_end`` the buffer must hold the whole window."""
+    available = len(buffer) - start
+    assert available >= WINDOW_BYTES or at_end, "a decision waits for its window"
+    ended = at_end and available < WINDOW_BYTES
+    site = _Site(buffer=buffer, start=start, end=min(len(buffer), start + WINDOW_BYTES), ended=ended)
+    anchors = 0
+    for event in _EVENT.finditer(buffer, start, min(site.end, start + HEADER_BYTES_MAX)):
+        if event["seal"]:
+            if event.start() > start:
+                return _cut_off(site, event.start())
+        elif event["blob"]:
+            at_line_start = event.start() == start or buffer[event.start() - 1] == _LF
+            length = _LENGTH.match(buffer, event.end(), site.end)
+            if length and (at_line_start or buffer[event.end() - 1] == _LF):
+                return _declared(site, length, event["symbols"], event.end())
+            if at_line_start and anchors < _ANCHORS_MAX:
+                anchors += 1
+                if verdict := _repaired(site, event["symbols"], event.end()):
+                    return verdict
+        else:
+            length = _LENGTH.match(buffer, event.end(), site.end)
+            assert length is not None, "the event looked ahead at it"
+            return _declared(site, length, None, event.end())
+    return _assumed(site, None)
+
+
+def find_outer_mark(buffer: bytearray, at: int, end: int) -> int:
+    """The first mark in ``at..end`` that is not an inner one, or -1."""
+    while (at := buffer.find(MARK_HEAD, at, end)) >= 0 and is_inner(buffer, at):
+        at += len(MARK_HEAD)
+    return at
+
+
+def is_inner(buffer: bytearray, mark: int) -> bool:
+    """Whether a mark opens a record inside another: a Plex after a signature, a Blob after a header."""
+    letter = bytes(buffer[mark + len(MARK_HEAD) : mark + len(MARK_HEAD) + 1])
+    if mark == 0 or buffer[mark - 1] != _LF or letter not in (b"P", b"B"):
+        return False
+    line = buffer[buffer.rfind(b"\n", max(0, mark - LOOK_BEHIND_BYTES), mark - 1) + 1 : mark - 1]
+    return line.startswith(b"Signature: ") if letter == b"P" else bool(_HEADER_LINE.fullmatch(line))
+
+
+# ---- the answers --------------------------------------------------------------------------------------------------
+
+
+def _whole(site: _Site, end: int) -> Verdict:
+    """A piece with a known end: a declared record, or damage where the mark is missing."""
+    if site.buffer.startswith(MARK_HEAD, site.start):
+        return Verdict(end=end, reason=None)
+    return Verdict(end=end, reason=BundleReason.NO_RECORD, detail="no mark where a record should begin")
+
+
+def _cut_off(site: _Site, end: int) -> Verdict:
+    if site.buffer.startswith(MARK_HEAD, site.start):
+        return Verdict(end=end, reason=Reason.UNFINISHED_HEADERS, detail="another record begins inside the headers")
+    return Verdict(end=end, reason=BundleReason.NO_RECORD, detail="no mark where a record should begin")
+
+
+def _declared(site: _Site, line: re.Match[bytes], symbols: bytes | None, anchor: int) -> Verdict:
+    """The header section ends with a readable ``Data-Length``."""
+    data_start, length = line.end(), int(line[1])
+    end = data_start + length
+    if symbols is not None:
+        if site.proves(symbols, data_start, length):
+            return _whole(site, end)
+        if verdict := _repaired_nearby(site, symbols, anchor):
+            return verdict
+    fits = length <= profile.DATA_BYTES_MAX and end <= site.end
+    if fits and site.is_boundary(end) and not _lies_across(site, data_start, end):
+        return _whole(site, end)
+    if symbols is not None and (verdict := _repaired_by_marks(site, symbols, [data_start])):
+        return verdict
+    return _assumed(site, (data_start, end))
+
+
+def _assumed(site: _Site, declared: tuple[int, int] | None) -> Verdict:
+    """Nothing certain is known: the piece reaches as far as it may."""
+    longest = site.start + profile.RECORD_BYTES_MAX
+    data_start, end = declared or (site.start + 1, longest)
+    reason, detail = _complaint(site, None if declared is None else end)
+    end = min(end, longest)
+    if site.ended and end >= site.end:
+        return Verdict(end=site.end, reason=reason, detail=detail)
+    for crossing, proven in _crossings(site, data_start, end):
+        if proven or crossing > site.end or site.is_boundary(crossing):
+            end = crossing
+            break
+    return Verdict(end=end, reason=reason, detail=detail, certain=False)
+
+
+def _complaint(site: _Site, declared_end: int | None) -> tuple[BundleReason, str]:
+    if not site.buffer.startswith(MARK_HEAD, site.start):
+        return BundleReason.NO_RECORD, "no mark where a record should begin"
+    if declared_end is None:
+        if site.ended and site.end - site.start < HEADER_BYTES_MAX:
+            return BundleReason.TRUNCATED, "the input ends inside the headers"
+        return BundleReason.UNREADABLE, "no Data-Length line that can be read"
+    if site.ended and declared_end > site.end:
+        missing = declared_end - site.end
+        return BundleReason.TRUNCATED, f"the input ends {missing} bytes before the declared end"
+    return BundleReason.CONTRADICTED, "no record begins where the declared length ends"
+
+
+def _repair(site: _Site, data_start: int, length: int) -> Verdict:
+    sentence = f"the Data-Length line is damaged: by its digest the data has {length} bytes"
+    if not site.buffer.startswith(MARK_HEAD, site.start):
+        return Verdict(end=data_start + length, reason=BundleReason.NO_RECORD, detail=sentence)
+    return Verdict(end=data_start + length, reason=Reason.DATA_LENGTH, detail=sentence)
+
+
+# ---- proofs -------------------------------------------------------------------------------------------------------
+
+
+def _repaired(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
+    """The end of a record whose ``Data-Length`` line, expected at ``anchor``, cannot be read."""
+    if verdict := _repaired_nearby(site, symbols, anchor):
+        return verdict
+    digits = _DIGITS.search(site.buffer, anchor, min(site.end, anchor + len(_LENGTH_NAME) + 16))
+    starts = _data_starts(site, anchor)
+    if digits:
+        for data_start in starts:
+            length = int(digits[1])
+            if site.is_boundary(data_start + length) and site.proves(symbols, data_start, length):
+                return _repair(site, data_start, length)
+    return _repaired_by_marks(site, symbols, starts)
+
+
+def _data_starts(site: _Site, anchor: int) -> list[int]:
+    """Where the data may begin after a damaged line at ``anchor``: one or both line feeds, or a byte, may be lost."""
+    first = site.buffer.find(b"\n", anchor, min(site.end, anchor + 2 * len(_LENGTH_NAME) + 16))
+    if first < 0:
+        return []
+    if site.buffer.startswith(b"\n", first + 1):
+        return [first + 2]
+    second = site.buffer.find(b"\n", first + 1, min(site.end, first + 4))
+    return [first + 1, first + 2] + ([second + 1] if second > 0 else [])
+
+
+def _repaired_nearby(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
+    """Try every ``Data-Length`` line that differs in one byte from what stands at ``anchor``."""
+    for data_start, length in _nearby(site.buffer, anchor + len(_LENGTH_NAME)):
+        end = data_start + length
+        if end <= site.end and site.is_boundary(end) and site.proves(symbols, data_start, length):
+            return _repair(site, data_start, length)
+    return None
+
+
+def _nearby(buffer: bytearray, at: int) -> Iterator[tuple[int, int]]:
+    """(data start, length) for each ``digits LF LF`` that differs in at most one byte from what stands at ``at``."""
+    for width in range(1, len(str(profile.DATA_BYTES_MAX)) + 1):
+        text = bytes(buffer[at : at + width + 2])
+        wrong = [i for i, byte in enumerate(text) if (byte != _LF if i >= width else not 0x30 <= byte <= 0x39)]
+        if len(text) < width + 2 or len(wrong) > 1:
+            continue
+        digits = text[:width]
+        if not wrong or wrong[0] >= width:
+            yield at + len(text), int(digits)
+        if wrong and wrong[0] >= width:
+            continue
+        for place in wrong or range(width):
+            for digit in b"0123456789":
+                changed = digits[:place] + bytes([digit]) + digits[place + 1 :]
+                if changed[0] != 0x30 or width == 1:
+                    yield at + len(text), int(changed)
+
+
+def _repaired_by_marks(site: _Site, symbols: bytes, starts: list[int]) -> Verdict | None:
+    """Try the end of the input and the next marks as the end of the data."""
+    tries = 0
+    for end in _ends(site, min(starts, default=site.end)):
+        for data_start in starts:
+            if tries == _TRIES_MAX:
+                return None
+            tries += 1
+            if site.proves(symbols, data_start, end - data_start):
+                return _repair(site, data_start, end - data_start)
+    return None
+
+
+def _ends(site: _Site, at: int) -> Iterator[int]:
+    longest = site.start + profile.RECORD_BYTES_MAX
+    if site.ended and site.end <= longest:
+        yield site.end
+    while (at := find_outer_mark(site.buffer, at, min(site.end, longest + len(MARK_HEAD)))) >= 0:
+        yield at
+        at += len(MARK_HEAD)
+
+
+def _lies_across(site: _Site, data_start: int, end: int) -> bool:
+    """Whether the mark at ``end`` is inside another record, so that the declared length cannot be right."""
+    line = site.buffer[site.buffer.rfind(b"\n", max(0, end - LOOK_BEHIND_BYTES), end - 1) + 1 : end - 1]
+    if site.buffer.startswith(MARK_HEAD + b"P", end) and _SIGNATURE_LINE.fullmatch(line):
+        return True
+    return any(proven for _, proven in _crossings(site, data_start, end))
+
+
+def _crossings(site: _Site, data_start: int, end: int) -> Iterator[tuple[int, bool]]:
+    """The records that begin in ``data_start..end`` and go on beyond: (end, whether that is proven)."""
+    at = end
+    for _ in range(_TRIES_MAX):
+        at = site.buffer.rfind(MARK_HEAD, data_start, at)
+        if at < 0:
+            return
+        headers = HEADERS.match(site.buffer, at, min(site.end, at + HEADER_BYTES_MAX))
+        if headers is None:
+            continue
+        length = int(headers[2])
+        if length <= profile.DATA_BYTES_MAX and headers.end() + length > end:
+            yield headers.end() + length, site.proves(headers[1], headers.end(), length)

@@ -1,0 +1,231 @@
+"""Records between a store and a file: import with a report, export, and verification without a store.
+
+A file is a *bundle* (records one after the other) or *JSONL* (one line of JSON for each). Which of the two it is shows
+in the first byte: JSONL begins with a brace or white space, everything else is read as a bundle.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, Final, cast
+
+from msgspec import Struct
+
+from bobbin.records import jsonl
+from bobbin.records.coordinate import Coordinate, Prefix
+from bobbin.records.ids import HashText, Kind
+from bobbin.records.reasons import Reason
+from bobbin.records.record import Record, read_trusted
+from bobbin.runtime.ingest import UNIT_BYTES_MAX, UNIT_RECORDS_MAX, Form, Ingested, Sink, ingest
+from bobbin.runtime.work import Invalid
+from bobbin.runtime.workers import Validators
+from bobbin.store.base import Outcome, Progress, Put, Rejected, StoredRecord, View
+
+_REPORT_EVERY: Final = 1000
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """One record of a source that was not taken."""
+
+    outcome: Outcome
+    """``REJECTED`` or ``REFUSED``."""
+    source: str
+    offset: int | None
+    """Where in the source it begins; None for a refused record, whose hash says which one it is."""
+    size: int
+    hash: HashText | None
+    reason: str
+    detail: str
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """What an export wrote."""
+
+    records: int
+    bytes: int
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """What a verification read."""
+
+    records: dict[Kind, int]
+    """Valid records by kind."""
+    rejected: int
+    bytes_read: int
+
+
+def detect_form(stream: BinaryIO) -> tuple[Form, BinaryIO]:
+    """The form of a stream, and the stream as if nobody had looked."""
+    head = stream.read(1)
+    return ("jsonl" if head in (b"{", b" ", b"\t", b"\r", b"\n") else "bundle"), cast(BinaryIO, _Rewound(head, stream))
+
+
+def import_records(
+    store: Sink,
+    stream: BinaryIO,
+    *,
+    source: str,
+    form: Form | None,
+    workers: int,
+    report: Callable[[Problem], None] | None = None,
+    acknowledge: Callable[[Ingested], None] | None = None,
+) -> Ingested:
+    """Store what is valid, quarantine what is not. ``report`` hears of each record not taken, once that is durable."""
+    if form is None:
+        form, stream = detect_form(stream)
+    sink = store if report is None else _Reporting(store, source, report)
+    return ingest(sink, stream, source=source, form=form, workers=workers, acknowledge=acknowledge)
+
+
+def verify_records(
+    stream: BinaryIO, *, source: str, form: Form | None, workers: int, report: Callable[[Problem], None] | None = None
+) -> Verified:
+    """Check every record of a stream and keep nothing."""
+    sink = _Counting()
+    total = import_records(sink, stream, source=source, form=form, workers=workers, report=report)
+    return Verified(records=dict(sink.kinds), rejected=sink.rejected, bytes_read=total.bytes_read)
+
+
+def verify_view(
+    view: View, *, source: str, workers: int, report: Callable[[Problem], None], progress: Progress | None = None
+) -> Verified:
+    """Check every stored record again, and that it is the one whose name it is kept under. Nothing is written."""
+    kinds: Counter[Kind] = Counter()
+    rejected = size = 0
+    total = view.high_water()
+    waiting: deque[list[StoredRecord]] = deque()
+
+    def raws() -> Iterator[list[bytes]]:
+        for batch in _batches(view.scan()):
+            waiting.append(batch)
+            yield [stored.raw for stored in batch]
+
+    with Validators(workers) as pool:
+        for answers in pool.validate(raws()):
+            batch = waiting.popleft()
+            for stored, answer in zip(batch, answers, strict=True):
+                size += len(stored.raw)
+                if isinstance(answer, Invalid):
+                    fault = (answer.reason, answer.detail)
+                elif answer.hash != stored.hash:
+                    fault = (Reason.NOT_REQUESTED, f"the stored bytes are those of {answer.hash}")
+                else:
+                    kinds[answer.kind] += 1
+                    continue
+                rejected += 1
+                report(
+                    Problem(
+                        outcome=Outcome.REJECTED,
+                        source=source,
+                        offset=None,
+                        size=len(stored.raw),
+                        hash=stored.hash,
+                        reason=fault[0],
+                        detail=fault[1],
+                    )
+                )
+            if progress is not None:
+                progress(batch[-1].id, total)
+    return Verified(records=dict(kinds), rejected=rejected, bytes_read=size)
+
+
+def _batches(records: Iterator[StoredRecord]) -> Iterator[list[StoredRecord]]:
+    """Records in lists, each of a size that a worker takes in one piece."""
+    batch: list[StoredRecord] = []
+    size = 0
+    for stored in records:
+        batch.append(stored)
+        size += len(stored.raw)
+        if len(batch) >= UNIT_RECORDS_MAX or size >= UNIT_BYTES_MAX:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def export_records(
+    view: View, stream: BinaryIO, *, form: Form, at: Coordinate | Prefix | None = None, progress: Progress | None = None
+) -> Exported:
+    """Write records to a stream: all in commit order, or those at a place in the order of a listing."""
+    total = view.high_water() if at is None else 0
+    records = written = 0
+    for position, raw in _raws(view, at):
+        written += stream.write(raw if form == "bundle" else jsonl.encode(read_trusted(raw)) + b"\n")
+        records += 1
+        if progress is not None and records % _REPORT_EVERY == 0:
+            progress(position if at is None else records, total)
+    return Exported(records=records, bytes=written)
+
+
+def _raws(view: View, at: Coordinate | Prefix | None) -> Iterator[tuple[int, bytes]]:
+    if at is None:
+        yield from ((stored.id, stored.raw) for stored in view.scan())
+        return
+    for listed in view.list(at):
+        raw = view.get(listed.hash)
+        assert raw is not None, "a snapshot that lists a record has it"
+        yield listed.id, raw
+
+
+class _Rewound:
+    """A stream of which the first bytes were read already."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head = head
+        self._stream: Final = stream
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._head:
+            return self._stream.read(size)
+        head, self._head = self._head, b""
+        return head + self._stream.read(size - len(head) if size > 0 else size)
+
+
+class _Reporting:
+    """Passes everything on to a store, and tells about what was not taken once the commit is durable."""
+
+    def __init__(self, store: Sink, source: str, report: Callable[[Problem], None]) -> None:
+        self._store: Final = store
+        self._source: Final = source
+        self._report: Final = report
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+        puts = self._store.put_records(records, rejected=rejected)
+        for bad in sorted(rejected, key=lambda bad: bad.offset or 0):
+            self._report(
+                Problem(
+                    outcome=Outcome.REJECTED,
+                    source=bad.source,
+                    offset=bad.offset,
+                    size=len(bad.raw),
+                    hash=None,
+                    reason=bad.reason,
+                    detail=bad.detail,
+                )
+            )
+        for record, put in zip(records, puts, strict=True):
+            if put.outcome is Outcome.REFUSED:
+                self._report(
+                    Problem(
+                        outcome=Outcome.REFUSED,
+                        source=self._source,
+                        offset=None,
+                        size=len(record.raw),
+                        hash=record.hash,
+                        reason=put.reason or "",
+                        detail="removed on purpose earlier",
+                    )
+                )
+        return puts
+
+
+class _Counting:
+    """Takes every record and keeps none."""
+
+    def __init__(self) -> None:
+        self.kinds: Final[Counter[Kind]] = Counter()
+        self.rejected = 0
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+        self.kinds.update(record.kind for record in records)
+        self.rejected += len(rejected)
+        return [Put(Outcome.STORED, record.hash) for record in records]

@@ -1,0 +1,262 @@
+"""Worker processes that validate records and verify signatures, behind a bounded queue.
+
+Threads do not help here, since one interpreter runs one at a time; processes do. Each worker is an interpreter of its
+own, fed over a pipe (``work`` says what travels). Two threads serve it, one that writes batches and one that reads
+answers, so neither pipe can fill up while both sides wait; the caller's thread meanwhile does something useful with
+the answers it has. Answers come in the order of the batches.
+
+What always holds:
+
+* No batch is taken from the input while ``queue_batches_max`` batches, or ``queue_bytes_max`` bytes, are on their way,
+  so memory is flat however long the input is.
+* A worker that dies is a ``ResourceError`` for whoever waits, at once: its pipe ends. Nothing is answered by guessing.
+* No worker outlives its caller: leaving the context kills it, and one whose caller was killed finds its input ended.
+  Workers hold nothing that a kill could harm, and the keyboard's interrupt never reaches them.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from bobbin.errors import ResourceError, UsageError
+from bobbin.runtime import work
+from bobbin.runtime.work import SignatureItem, Validate, Validated, Verify
+
+QUEUE_BATCHES_PER_WORKER: Final = 8
+"""Enough work for every worker while the caller's thread commits what came before."""
+
+QUEUE_BYTES_MAX: Final = 32 * 1024 * 1024
+VERIFY_BATCH_ITEMS: Final = 256
+BATCHES_AT_WORKER_MAX: Final = 2
+"""One that it works on and one that is already in its pipe when it is done."""
+
+_PIPE_BYTES: Final = 1024 * 1024
+_REAP_SECONDS_MAX: Final = 5.0
+
+Request = TypeVar("Request", Validate, Verify)
+Answer = TypeVar("Answer")
+
+
+class _Job:
+    """One batch on its way. ``reply`` is None until the worker has answered."""
+
+    __slots__ = ("reply", "request")
+
+    def __init__(self, request: Validate | Verify) -> None:
+        self.request: Final = request
+        self.reply: bytearray | None = None
+
+
+class Validators(AbstractContextManager["Validators"]):
+    """A pool of worker processes. With ``workers=0`` the same work is done in this process.
+
+    The methods may be used from several threads; each call has its own window into the queue.
+    """
+
+    def __init__(
+        self, workers: int, *, queue_batches_max: int | None = None, queue_bytes_max: int = QUEUE_BYTES_MAX
+    ) -> None:
+        if workers < 0 or queue_bytes_max < 1 or (queue_batches_max is not None and queue_batches_max < 1):
+            raise UsageError("a pool has zero or more workers and a queue of at least one batch")
+        self.queue_batches_max: Final = queue_batches_max or max(1, workers * QUEUE_BATCHES_PER_WORKER)
+        self.queue_bytes_max: Final = queue_bytes_max
+        self._tasks: Final[SimpleQueue[_Job | None]] = SimpleQueue()
+        self._changed: Final = threading.Condition()
+        self._failure: str | None = None
+        self._closed = False
+        self._workers: Final[list[_Worker]] = []
+        try:
+            for _ in range(workers):
+                self._workers.append(_Worker(self._tasks, self._deliver, self._fail))
+        except (OSError, RuntimeError) as error:  # no more processes, no more threads
+            self.close()
+            raise ResourceError(f"cannot start a worker process: {error}", retry=True) from error
+
+    @property
+    def process_ids(self) -> list[int]:
+        """The system's numbers for the workers."""
+        return [worker.process.pid for worker in self._workers]
+
+    def validate(self, batches: Iterable[Sequence[bytes]]) -> Iterator[list[Validated]]:
+        """For each batch, in order, a record or an ``Invalid`` per item."""
+        if self._workers:
+            requests = (Validate(list(batch)) for batch in batches)
+            return self._run(requests, lambda request, reply: work.restore(reply, request.raws))
+        return map(work.validate_batch, batches)
+
+    def verify(self, items: Iterable[SignatureItem]) -> Iterator[bool]:
+        """For each (verifier's x-coordinate, message, signature), in order, whether the signature is valid."""
+        batches = _chunks(items, VERIFY_BATCH_ITEMS)
+        if self._workers:
+            answers = self._run(map(Verify, batches), lambda _, reply: work.decode_verdicts(reply))
+        else:
+            answers = map(work.verify_batch, batches)
+        return itertools.chain.from_iterable(answers)
+
+    def close(self) -> None:
+        """End the workers. Answers still outstanding are lost; waiting for one raises."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for worker in self._workers:
+            worker.process.kill()
+            self._tasks.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def _run(self, requests: Iterator[Request], read: Callable[[Request, bytearray], Answer]) -> Iterator[Answer]:
+        window: deque[tuple[_Job, Request]] = deque()
+        size = 0
+        for request in requests:
+            job = _Job(request)
+            window.append((job, request))
+            size += request.size
+            self._tasks.put(job)
+            while len(window) >= self.queue_batches_max or size >= self.queue_bytes_max:
+                oldest, asked = window.popleft()
+                size -= asked.size
+                yield read(asked, self._wait(oldest))
+        for oldest, asked in window:
+            yield read(asked, self._wait(oldest))
+
+    def _wait(self, job: _Job) -> bytearray:
+        with self._changed:
+            self._changed.wait_for(lambda: job.reply is not None or self._failure is not None or self._closed)
+            if job.reply is None:
+                raise ResourceError(self._failure or "the worker processes were closed", retry=True)
+            return job.reply
+
+    def _deliver(self, job: _Job, reply: bytearray) -> None:
+        with self._changed:
+            job.reply = reply
+            self._changed.notify_all()
+
+    def _fail(self, what: str) -> None:
+        with self._changed:
+            self._failure = self._failure or what
+            self._changed.notify_all()
+
+
+def verify_many(items: Iterable[SignatureItem], workers: int) -> Iterator[bool]:
+    """For each (verifier's x-coordinate, message, signature), in order, whether the signature is valid.
+
+    The items are read lazily, a bounded number ahead of the answers.
+    """
+    with Validators(workers) as pool:
+        yield from pool.verify(items)
+
+
+class _Worker:
+    """One process and the two threads that serve it."""
+
+    def __init__(
+        self,
+        tasks: SimpleQueue[_Job | None],
+        deliver: Callable[[_Job, bytearray], None],
+        fail: Callable[[str], None],
+    ) -> None:
+        self._tasks: Final = tasks
+        self._deliver: Final = deliver
+        self._fail: Final = fail
+        self._room: Final = threading.Semaphore(BATCHES_AT_WORKER_MAX)
+        self._at_worker: Final[SimpleQueue[_Job | None]] = SimpleQueue()
+        self._ended = False
+        self.process: Final = _start_process()
+        self._threads: Final = [
+            threading.Thread(target=self._send, name="bobbin-worker-send", daemon=True),
+            threading.Thread(target=self._receive, name="bobbin-worker-receive", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        """Wait for the end of a process that was killed, and close its pipes."""
+        for thread in self._threads:
+            thread.join()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def _send(self) -> None:
+        assert self.process.stdin is not None
+        target = self.process.stdin.fileno()
+        while True:
+            # Only a worker with room takes a task, so that none waits behind a slow batch while another is idle.
+            self._room.acquire()
+            job = None if self._ended else self._tasks.get()
+            if job is None:
+                break
+            try:
+                work.write_frame(target, work.encode_request(job.request))
+            except OSError:
+                self._fail(self._obituary())
+                break
+            self._at_worker.put(job)
+        self._at_worker.put(None)
+
+    def _receive(self) -> None:
+        assert self.process.stdout is not None
+        source = self.process.stdout.fileno()
+        while (job := self._at_worker.get()) is not None:
+            reply = work.read_frame(source)
+            # A dying process may close its output before its input, so the other thread cannot rely on a failing
+            # write: it looks at this flag each time it gets room.
+            self._ended = reply is None
+            self._room.release()
+            if reply is None:
+                self._fail(self._obituary())
+                return
+            self._deliver(job, reply)
+
+    def _obituary(self) -> str:
+        try:
+            code = self.process.wait(_REAP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return "a worker process closed its pipe"
+        if code < 0:
+            return f"a worker process was killed by {signal.Signals(-code).name}"
+        return f"a worker process ended with exit code {code}"
+
+
+def _start_process() -> "subprocess.Popen[bytes]":
+    # The worker finds the same modules as this process, and nothing in the current folder that is not on its path.
+    program = f"import sys; sys.path[:] = {sys.path!r}; from bobbin.runtime.work import main; main()"
+    process = subprocess.Popen(  # noqa: S603 - our own program, no word of it from outside
+        [sys.executable, "-P", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        process_group=0,  # the keyboard's interrupt is for the caller, who ends its workers
+    )
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        # A roomy pipe saves switches between the two processes; where the system has no such thing, all is well too.
+        with contextlib.suppress(AttributeError, OSError):
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return process
+
+
+def _chunks(items: Iterable[SignatureItem], size: int) -> Iterator[list[SignatureItem]]:
+    source = iter(items)
+    while chunk := list(itertools.islice(source, size)):
+        yield chunk

@@ -1,0 +1,1 @@
+"""A seeded world in which everything that can fail does."""

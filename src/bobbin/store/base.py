@@ -1,0 +1,226 @@
+"""What a store of records promises, whatever it is made of.
+
+* A record that is acknowledged is durable: it survives ``kill -9`` and power loss.
+* ``put`` is idempotent, and atomic per call: either every record of the call is in the store afterwards or none is.
+* ``StoreRecordId`` numbers the records in commit order. Numbers rise strictly and are never used again, also over
+  restarts and removals. They are this store's own business and never travel.
+* A snapshot is a coherent view: it sees one moment, whatever is written meanwhile, by whichever process.
+* Removed means gone and unwanted: the refusal is durable, and no later put brings the record back until it is lifted.
+* Bytes that are refused go to the quarantine with the reason and are never taken for records.
+
+One conformance kit (``tests/conformance``) holds every implementation to these promises.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import NewType, Protocol
+
+from msgspec import Struct
+
+from bobbin.errors import ResourceError
+from bobbin.facts.relations import FactSource
+from bobbin.records.coordinate import Coordinate, Prefix
+from bobbin.records.ids import HashText, Kind
+from bobbin.records.record import Record
+
+StoreRecordId = NewType("StoreRecordId", int)
+"""A record's place in the commit order of one store: 1, 2, 3, … with gaps where records were removed."""
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (done, total) during long work."""
+
+
+class StoreError(ResourceError):
+    """The store cannot do its work. What was acknowledged before is intact."""
+
+
+class Outcome(StrEnum):
+    """What became of one record that was put."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
+    """A valid record that was removed on purpose earlier; it is not stored until the refusal is lifted."""
+    REJECTED = "rejected"
+    """Not a valid record; its bytes are in the quarantine."""
+
+
+class Put(Struct, frozen=True):
+    """The answer for one record of a put."""
+
+    outcome: Outcome
+    hash: HashText | None
+    """The record's name; None for rejected bytes."""
+    id: StoreRecordId | None = None
+    """Where it stands in the store; None unless stored or a duplicate."""
+    reason: str | None = None
+    """Why it was rejected or refused: a reason code for rejected bytes."""
+    detail: str | None = None
+
+
+class Rejected(Struct, frozen=True, kw_only=True):
+    """Bytes on their way to the quarantine."""
+
+    raw: bytes
+    reason: str
+    detail: str
+    source: str = ""
+    """Where they came from: a file name, a peer."""
+    offset: int | None = None
+    """Where in the source they began."""
+
+
+class Quarantined(Struct, frozen=True, kw_only=True):
+    """One row of the quarantine. ``raw`` is None where the bytes were too many to keep; ``size`` always says."""
+
+    id: int
+    raw: bytes | None
+    size: int
+    reason: str
+    detail: str
+    source: str
+    offset: int | None
+    tai: int
+    """When it was put there, in TAI nanoseconds."""
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """One removed record that must not come back."""
+
+    hash: HashText
+    reason: str
+    tai: int
+
+
+class StoredRecord(Struct, frozen=True):
+    """A record as a scan or listing yields it."""
+
+    id: StoreRecordId
+    hash: HashText
+    raw: bytes
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """One line of a listing: enough to show a record without reading its bytes."""
+
+    id: StoreRecordId
+    hash: HashText
+    group: str
+    app: str
+    name: str
+    tai: int
+    verifier: str | None
+    data_length: int
+
+
+class Stat(Struct, frozen=True, kw_only=True):
+    """Sizes and counts, kept up to date by every write, so that asking costs nothing."""
+
+    records: dict[Kind, int]
+    record_bytes: int
+    """Bytes of all stored records together."""
+    quarantined: int
+    quarantine_overflow: int = 0
+    """Rejections that found the quarantine full and were only counted."""
+    refused: int
+    high_water: StoreRecordId
+    """The highest id ever given; 0 for a store that never held a record."""
+    file_bytes: int
+    schema_version: int
+
+
+class Finding(Struct, frozen=True):
+    """One thing that ``check`` found wrong."""
+
+    where: str
+    what: str
+
+
+class View(Protocol):
+    """Reading. A store reads the present; a snapshot reads one moment."""
+
+    def get(self, hash: HashText) -> bytes | None:
+        """The bytes of a record, or None."""
+        ...
+
+    def have(self, hash: HashText) -> bool: ...
+
+    def scan(self, *, after: StoreRecordId = StoreRecordId(0), limit: int | None = None) -> Iterator[StoredRecord]:
+        """Records in commit order, those with an id above ``after``."""
+        ...
+
+    def list(self, place: Coordinate | Prefix, *, tips: bool = False, limit: int | None = None) -> Iterator[Listed]:
+        """Records at a place, by (group, app, name), within one coordinate the newest (TAI, hash text) first.
+
+        With ``tips`` only the first of each coordinate.
+        """
+        ...
+
+    def high_water(self) -> StoreRecordId:
+        """The id of the newest record that this view can have seen (0 for none ever)."""
+        ...
+
+    @property
+    def facts(self) -> FactSource: ...
+
+
+class Snapshot(View, AbstractContextManager["Snapshot"], Protocol):
+    """A coherent view of one moment. Close it soon: an open snapshot keeps old pages alive."""
+
+    def close(self) -> None: ...
+
+
+class Store(View, AbstractContextManager["Store"], Protocol):
+    """A durable set of valid records."""
+
+    def put_many(self, raws: Iterable[bytes], *, source: str = "") -> list[Put]:
+        """Validate and store. One answer per item, in order; rejected bytes go to the quarantine."""
+        ...
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+        """Store records that exist as values (and so are valid), and quarantine rejected bytes, in one commit."""
+        ...
+
+    def remove(self, hash: HashText, *, reason: str) -> bool:
+        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused)."""
+        ...
+
+    def lift(self, hash: HashText) -> bool:
+        """End a refusal. False if there was none."""
+        ...
+
+    def refusals(self) -> Iterator[Refusal]: ...
+
+    def quarantined(self) -> Iterator[Quarantined]: ...
+
+    def release(self, id: int) -> bool:
+        """Forget one row of the quarantine. False if there was none."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    def subscribe(self, wake: Callable[[StoreRecordId], None]) -> Callable[[], None]:
+        """Call ``wake`` with the new high-water mark after each commit of this store object; returns the undo."""
+        ...
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another connection or process has committed since the last call."""
+        ...
+
+    def backup(self, target: Path, *, progress: Progress | None = None) -> None:
+        """A copy of this moment as a store of its own, while others go on reading and writing."""
+        ...
+
+    def check(self, *, progress: Progress | None = None) -> Iterator[Finding]:
+        """Verify every stored byte again, and that facts, counts and indexes agree with it."""
+        ...
+
+    def compact(self) -> None:
+        """Give unused space back to the file system."""
+        ...
+
+    def stat(self) -> Stat: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,377 @@
+"""A durable set of valid records in one SQLite file.
+
+A write is one transaction: it waits for its turn, compares the batch with what is stored in one query, writes the new
+records with everything they say, and returns when the commit is on the disk. Only then are dictionary numbers
+remembered and subscribers woken. If anything fails, nothing of the call is in the store.
+
+Reading one record, and asking for one fact about the store, goes through the store's own connection and sees the
+present. Everything that iterates takes a snapshot of its own at its first step, so an iterator sees one moment and
+stays valid whatever is written meanwhile. Finish iterators, or close them: an unfinished one holds its snapshot.
+
+One store object belongs to one thread at a time. Any number of store objects, in any number of processes, may have
+the same file open. Do not carry a store object over a fork.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias, TypeVar
+
+import apsw
+from msgspec import Struct, structs
+
+from bobbin.errors import UsageError
+from bobbin.facts import relations
+from bobbin.facts.relations import FactSource, Pattern, Tuple
+from bobbin.records import ids
+from bobbin.records.coordinate import Coordinate, Prefix
+from bobbin.records.ids import HashText
+from bobbin.records.reasons import InvalidRecord
+from bobbin.records.record import Record, validate
+from bobbin.store.base import (
+    Finding,
+    Listed,
+    Outcome,
+    Progress,
+    Put,
+    Quarantined,
+    Refusal,
+    Rejected,
+    Stat,
+    StoredRecord,
+    StoreRecordId,
+)
+from bobbin.store.sqlite import (
+    backup,
+    check,
+    coding,
+    compact,
+    facts,
+    faults,
+    listing,
+    lookup,
+    migrations,
+    quarantine,
+    refusals,
+    rows,
+    tally,
+)
+from bobbin.store.sqlite.connection import Access, Source, transaction
+from bobbin.store.sqlite.dictionary import Place, Places, Texts
+from bobbin.store.sqlite.readers import Readers
+from bobbin.store.sqlite.snapshot import SqliteSnapshot
+from bobbin.store.sqlite.tally import Tally
+
+Item = TypeVar("Item")
+Puts: TypeAlias = list[Put]
+
+KNOWN: Final = "SELECT f.digest, r.id FROM record r CROSS JOIN fact f ON f.id = r.id WHERE r.key IN carray(?)"
+"""Which of many records are stored. Keys may collide, so digests are compared."""
+
+
+class _Write(Struct):
+    """What one write transaction knows and leaves behind."""
+
+    counts: Tally
+    high_water: StoreRecordId
+    places: dict[Place, int]
+    texts: dict[str, int]
+
+
+class _PresentFacts:
+    """The facts of the present: each answer is one moment, pinned at its first tuple."""
+
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    def enumerate(self, predicate: str) -> Iterator[Tuple]:
+        """Every tuple of a predicate."""
+        return self.match(predicate, (None,) * relations.ARITY.get(predicate, 0))
+
+    def match(self, predicate: str, pattern: Pattern) -> Iterator[Tuple]:
+        """The tuples of a predicate that agree with the pattern, found by an index where one fits."""
+        relations.check_pattern(predicate, pattern)
+        return self._store.walk(lambda connection: facts.matching(connection, predicate, pattern))
+
+
+class SqliteStore:
+    """A store that is open. ``open_store`` makes one."""
+
+    def __init__(self, source: Source, connection: apsw.Connection, *, now: Callable[[], int]) -> None:
+        self._source = source
+        self._path = source.path
+        self._now = now
+        self._connection = connection
+        self._point = connection.cursor()
+        self._readers = Readers(source)
+        self._facts = _PresentFacts(self)
+        self._places = Places(source.config.dictionary_cache_entries_max)
+        self._texts = Texts(source.config.dictionary_cache_entries_max)
+        self._generation = 0
+        self._wakes: dict[object, Callable[[StoreRecordId], None]] = {}
+        self._data_version: int = connection.pragma("data_version")
+        self._is_closed = False
+
+    # ---- writing --------------------------------------------------------------------------------------------------
+
+    def put_many(self, raws: Iterable[bytes], *, source: str = "") -> Puts:
+        """Validate and store. One answer per item, in order; rejected bytes go to the quarantine.
+
+        A call is one transaction, held in memory: give it thousands of records at a time, not millions.
+        """
+        valid: list[Record] = []
+        rejected: list[Rejected] = []
+        answers: list[Put | None] = []
+        for raw in raws:
+            try:
+                valid.append(validate(raw))
+                answers.append(None)
+            except InvalidRecord as failure:
+                reason, detail = str(failure.reason), failure.detail
+                rejected.append(Rejected(raw=raw, reason=reason, detail=detail, source=source))
+                answers.append(Put(Outcome.REJECTED, None, reason=reason, detail=detail))
+        stored = iter(self.put_records(valid, rejected=rejected))
+        return [answer or next(stored) for answer in answers]
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Puts:
+        """Store records that exist as values (and so are valid), and quarantine rejected bytes, in one commit.
+
+        One answer per record, in order. What is rejected was answered where it was rejected.
+        """
+        with self._writing() as write:
+            answers = self._put(records, write) if records else []
+            if rejected:
+                quarantine.add(self._connection, write.counts, rejected, config=self._source.config, now=self._now())
+        return answers
+
+    def _put(self, records: Sequence[Record], write: _Write) -> Puts:
+        keys = [coding.key_of(record.digest) for record in records]
+        known: dict[bytes, int] = dict(self._connection.execute(KNOWN, (apsw.carray(array("q", keys)),)))
+        refused = refusals.reasons(self._connection, keys) if write.counts.refused else {}
+        answers: Puts = []
+        fresh: list[Record] = []
+        fresh_keys: list[int] = []
+        number: int = write.high_water
+        for record, key in zip(records, keys, strict=True):
+            name = coding.hash_of_raw(record.raw)
+            stored = known.get(record.digest)
+            if stored is not None:
+                answers.append(Put(Outcome.DUPLICATE, name, StoreRecordId(stored)))
+            elif refused and name in refused:
+                answers.append(Put(Outcome.REFUSED, name, reason=refused[name]))
+            else:
+                number += 1
+                known[record.digest] = number
+                fresh.append(record)
+                fresh_keys.append(key)
+                answers.append(Put(Outcome.STORED, name, StoreRecordId(number)))
+        if fresh:
+            write.places, write.texts = rows.insert(
+                self._connection,
+                fresh,
+                fresh_keys,
+                first_id=write.high_water + 1,
+                places=self._places,
+                texts=self._texts,
+            )
+            for kind, count in Counter([record.kind for record in fresh]).items():
+                write.counts.add(kind, count)
+            write.counts.record_bytes += sum(len(record.raw) for record in fresh)
+            write.high_water = StoreRecordId(number)
+        return answers
+
+    def remove(self, hash: HashText, *, reason: str) -> bool:
+        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused)."""
+        kind, _ = ids.parse_hash(hash)
+        with self._writing() as write:
+            number = lookup.locate(self._connection, hash)
+            if number is not None:
+                write.counts.record_bytes -= rows.delete(self._connection, number)
+                write.counts.add(kind, -1)
+            refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
+        return number is not None
+
+    def lift(self, hash: HashText) -> bool:
+        """End a refusal. False if there was none."""
+        ids.parse_hash(hash)
+        with self._writing() as write:
+            return refusals.lift(self._connection, write.counts, hash)
+
+    def release(self, id: int) -> bool:
+        """Forget one row of the quarantine. False if there was none."""
+        with self._writing() as write:
+            return quarantine.release(self._connection, write.counts, id)
+
+    def compact(self) -> None:
+        """Give unused space back to the file system. The disk must have room for the store twice."""
+        self._require_writable()
+        with faults.translated(self._path, self._connection):
+            compact.drop_unused(self._connection)
+            compact.shrink(self._connection, busy_timeout_ms=self._source.config.busy_timeout_ms)
+
+    @contextmanager
+    def _writing(self) -> Iterator[_Write]:
+        """One write transaction. What it leaves behind is durable, remembered and announced, in this order."""
+        self._require_writable()
+        with faults.translated(self._path, self._connection):
+            before = self._connection.total_changes()
+            with transaction(self._connection):
+                counts = tally.read(self._connection)
+                if counts.generation != self._generation:
+                    self._texts.forget()
+                    self._places.forget()
+                    self._generation = counts.generation
+                write = _Write(structs.replace(counts), tally.high_water(self._connection), {}, {})
+                yield write
+                if write.counts != counts:
+                    tally.write(self._connection, write.counts)
+            self._places.remember(write.places)
+            self._texts.remember(write.texts)
+            has_changed = self._connection.total_changes() > before
+        if has_changed:
+            self._wake(write.high_water)
+
+    def _wake(self, high_water: StoreRecordId) -> None:
+        """Call every subscriber. What one of them raises does not keep the others waiting, and is raised after them."""
+        failures: list[Exception] = []
+        for wake in list(self._wakes.values()):
+            try:
+                wake(high_water)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    # ---- reading the present --------------------------------------------------------------------------------------
+
+    def get(self, hash: HashText) -> bytes | None:
+        """The bytes of a record, or None."""
+        try:
+            return lookup.get(self._point, hash)
+        except apsw.Error as error:
+            raise faults.translate(error, self._path) from error
+
+    def have(self, hash: HashText) -> bool:
+        """Whether a record is stored."""
+        self._require_open()
+        with faults.translated(self._path):
+            return lookup.locate(self._connection, hash) is not None
+
+    def high_water(self) -> StoreRecordId:
+        """The id of the newest record that this view can have seen (0 for none ever)."""
+        self._require_open()
+        with faults.translated(self._path):
+            return tally.high_water(self._connection)
+
+    def stat(self) -> Stat:
+        """Sizes and counts."""
+        self._require_open()
+        with self._readers.lend() as moment, faults.translated(self._path):
+            counts = tally.read(moment.connection)
+            return Stat(
+                records=counts.records(),
+                record_bytes=counts.record_bytes,
+                quarantined=counts.quarantined,
+                quarantine_overflow=counts.quarantine_overflow,
+                refused=counts.refused,
+                high_water=moment.high_water,
+                file_bytes=sum(path.stat().st_size for path in self._files() if path.exists()),
+                schema_version=migrations.version_of(moment.connection),
+            )
+
+    def _files(self) -> tuple[Path, ...]:
+        return self._path, self._path.with_name(f"{self._path.name}-wal")
+
+    # ---- reading one moment ---------------------------------------------------------------------------------------
+
+    def snapshot(self) -> SqliteSnapshot:
+        """A coherent view of this moment."""
+        self._require_open()
+        return SqliteSnapshot(self._readers.lend())
+
+    def walk(self, begin: Callable[[apsw.Connection], Iterator[Item]]) -> Iterator[Item]:
+        """Iterate over something, at the moment of the first step."""
+        self._require_open()
+        with self._readers.lend() as moment:
+            yield from moment.walk(begin)
+
+    def scan(self, *, after: StoreRecordId = lookup.START, limit: int | None = None) -> Iterator[StoredRecord]:
+        """Records in commit order, those with an id above ``after``."""
+        lookup.check_limit(limit)
+        return self.walk(lambda connection: lookup.scan(connection, after=after, limit=limit))
+
+    def list(self, place: Coordinate | Prefix, *, tips: bool = False, limit: int | None = None) -> Iterator[Listed]:
+        """Records at a place, by (group, app, name), within one coordinate the newest (TAI, hash text) first."""
+        lookup.check_limit(limit)
+        return self.walk(lambda connection: listing.walk(connection, place, tips=tips, limit=limit))
+
+    @property
+    def facts(self) -> FactSource:
+        """What the records say. Ask a snapshot where several answers must be of one moment."""
+        return self._facts
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Every refusal, the oldest first."""
+        return self.walk(refusals.walk)
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        """Every row of the quarantine, the oldest first."""
+        return self.walk(quarantine.walk)
+
+    def check(self, *, progress: Progress | None = None) -> Iterator[Finding]:
+        """Verify every stored byte again, and that facts, counts and indexes agree with it."""
+        return self.walk(lambda connection: check.check(connection, progress=progress))
+
+    def backup(self, target: Path, *, progress: Progress | None = None) -> None:
+        """A copy of this moment as a store of its own, while others go on reading and writing."""
+        self._require_open()
+        with self._readers.lend() as moment:
+            backup.back_up(moment.connection, target, progress=progress)
+
+    # ---- news, and the end ----------------------------------------------------------------------------------------
+
+    def subscribe(self, wake: Callable[[StoreRecordId], None]) -> Callable[[], None]:
+        """Call ``wake`` with the new high-water mark after each commit of this store object; returns the undo."""
+        token = object()
+        self._wakes[token] = wake
+
+        def undo() -> None:
+            self._wakes.pop(token, None)
+
+        return undo
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another connection or process has committed since the last call."""
+        self._require_open()
+        with faults.translated(self._path):
+            version: int = self._connection.pragma("data_version")
+        has_changed, self._data_version = version != self._data_version, version
+        return has_changed
+
+    def close(self) -> None:
+        """Close the store. Snapshots that are open stay usable until they are closed themselves."""
+        if not self._is_closed:
+            self._is_closed = True
+            with faults.translated(self._path):
+                self._readers.close()
+                self._connection.close(force=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(f"the store {self._path} is closed")
+
+    def _require_writable(self) -> None:
+        self._require_open()
+        if self._source.access is not Access.WRITE:
+            raise UsageError(f"the store {self._path} was opened for reading only")

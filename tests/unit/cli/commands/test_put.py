@@ -1,0 +1,115 @@
+"""``bobbin put``."""
+
+from pathlib import Path
+
+import pytest
+
+from bobbin import profile
+from bobbin.records.record import validate
+from tests.unit.cli.command_line import AT, PLACE, PLEX_1, VERIFIER, Cli
+
+
+def test_plex_1_of_the_protocol_page(folder: Path, cli: Cli) -> None:
+    answer = cli("put", folder, "-", *PLACE, "--tai", AT, stdin=b"hello")
+    assert (answer.code, answer.text, answer.err) == (0, PLEX_1 + "\n", "")
+    assert cli("get", folder, PLEX_1).out == b"hello"
+
+
+def test_plex_2_of_the_protocol_page_whatever_the_order_of_its_headers(folder: Path, cli: Cli) -> None:
+    link = "+Link: source B.svyLzSM7ffc91i~XDbkMnuOsdjsw_6GrXpTSckqHlpO.H3"
+    answer = cli(
+        "put", folder, "-", *PLACE, "--tai", AT, "--header", "X-Custom: header value", "-H", link, stdin=b"hello"
+    )
+    assert answer.text == "P.xKg5NakC1rz5iHE12kzRq0YrJoCM3XlMecvIZvYqKuW.H3\n"
+
+
+def test_putting_again_changes_nothing_and_says_so(filled: Path, cli: Cli) -> None:
+    answer = cli("put", filled, "-", *PLACE, "--tai", AT, stdin=b"hello")
+    assert (answer.code, answer.text) == (0, PLEX_1 + "\n")
+    assert "already" in answer.err
+    assert cli("stat", filled, "--json").json["records"] == 1
+
+
+def test_json(folder: Path, cli: Cli) -> None:
+    first = cli("put", folder, "-", *PLACE, "--tai", AT, "--json", stdin=b"hello")
+    assert first.json == {
+        "hash": PLEX_1,
+        "outcome": "stored",
+        "coordinate": "//u//ding//links/1",
+        "tai": AT,
+        "data_length": 5,
+        "signed_by": None,
+    }
+    again = cli("put", folder, "-", *PLACE, "--tai", AT, "--json", stdin=b"hello")
+    assert again.json["outcome"] == "duplicate"
+    assert again.err == ""
+
+
+def test_a_signed_record_is_a_valid_seal_by_the_named_key(folder: Path, cli: Cli) -> None:
+    signed = cli("put", folder, "-", *PLACE, "--sign", "--json", stdin=b"hello").json
+    assert signed["signed_by"] == VERIFIER
+    assert signed["hash"].startswith("S.")
+    validate(cli("get", folder, signed["hash"], "--record").out, requested=signed["hash"])
+    other = cli("key", "new", folder, "lab").text.strip()
+    assert cli("put", folder, "-", *PLACE, "--key", "lab", "--json", stdin=b"x").json["signed_by"] == other
+
+
+def test_a_file_and_now(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    data = bytes(range(256))
+    (tmp_path / "data").write_bytes(data)
+    answer = cli("put", folder, tmp_path / "data", *PLACE, "--json")
+    assert cli("get", folder, answer.json["hash"]).out == data
+    assert answer.json["tai"] > AT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--tai", "yesterday"), "TAI"),
+        (("--header", "nonsense"), "header"),
+        (("--header", "Group: x"), "Group"),
+        (("--header", "K: a\nb"), "line feed"),
+        (("--name", "../x"), "name"),
+        (("--key", "nobody"), "nobody"),
+        (("--key", "../x"), "key name"),
+    ],
+)
+def test_bad_fields_are_usage_errors_and_store_nothing(
+    folder: Path, cli: Cli, arguments: tuple[str, str], word: str
+) -> None:
+    answer = cli("put", folder, "-", *PLACE, *arguments, stdin=b"hello")
+    assert (answer.code, answer.out) == (2, b"")
+    assert word in answer.err
+    assert cli("stat", folder, "--json").json["records"] == 0
+
+
+def test_bytes_that_are_no_text_in_a_field_are_refused(folder: Path, cli: Cli) -> None:
+    answer = cli("put", folder, "-", "--group", "\udcff", "--app", "a", "--name", "n", "--json", stdin=b"hello")
+    assert answer.code == 2
+    assert answer.error["exit_code"] == 2
+
+
+def test_data_beyond_the_limit_is_refused(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(profile, "DATA_BYTES_MAX", 10)
+    (tmp_path / "data").write_bytes(b"x" * 11)
+    answer = cli("put", folder, tmp_path / "data", *PLACE)
+    assert answer.code == 2
+    assert "at most 10 bytes" in answer.err
+    assert cli("put", folder, "-", *PLACE, stdin=b"x" * 10).code == 0
+
+
+def test_a_missing_file_is_a_usage_error(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    answer = cli("put", folder, tmp_path / "nothing", *PLACE)
+    assert answer.code == 2
+    assert "nothing" in answer.err
+
+
+def test_a_removed_record_is_not_put_again_until_lifted(filled: Path, cli: Cli) -> None:
+    cli("remove", filled, PLEX_1, "--reason", "wrong")
+    answer = cli("put", filled, "-", *PLACE, "--tai", AT, stdin=b"hello")
+    assert answer.code == 2
+    assert "wrong" in answer.err
+    cli("lift", filled, PLEX_1)
+    assert cli("put", filled, "-", *PLACE, "--tai", AT, stdin=b"hello").text == PLEX_1 + "\n"

@@ -1,0 +1,29 @@
+"""``bobbin sign``."""
+
+from pathlib import Path
+
+from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
+
+
+def test_a_stored_plex_gets_a_seal_beside_it(filled: Path, cli: Cli) -> None:
+    answer = cli("sign", filled, PLEX_1, "--json")
+    assert answer.json["plex"] == PLEX_1
+    assert answer.json["signed_by"] == VERIFIER
+    shown = cli("show", filled, answer.json["hash"], "--json").json
+    assert (shown["plex"], shown["signature"]) == (PLEX_1, "valid")
+    assert cli("stat", filled, "--json").json["kinds"] == {"blob": 0, "plex": 1, "seal": 1}
+
+
+def test_the_key_can_be_named(filled: Path, cli: Cli) -> None:
+    verifier = cli("key", "new", filled, "lab").text.strip()
+    stored = cli("sign", filled, PLEX_1, "--key", "lab").text.strip()
+    assert cli("show", filled, stored, "--json").json["signed_by"] == verifier
+
+
+def test_what_cannot_be_signed(filled: Path, cli: Cli) -> None:
+    assert cli("sign", filled, PLEX_1.replace("ty", "ux")).code == 1
+    seal = cli("sign", filled, PLEX_1).text.strip()
+    again = cli("sign", filled, seal)
+    assert again.code == 2
+    assert "Plex" in again.err
+    assert cli("sign", filled, PLEX_1, "--key", "nobody").code == 2

@@ -1,0 +1,136 @@
+"""Whatever ends a command becomes words and an exit code; only a bug shows a traceback."""
+
+import io
+import json
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from bobbin.cli import entry, output
+from bobbin.cli.entry import run
+from bobbin.cli.output import ReaderGone
+from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
+from bobbin.records.reasons import InvalidRecord, Reason
+
+
+def _raising(error: BaseException) -> Callable[..., int]:
+    def invoke(_arguments: object) -> int:
+        raise error
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (UsageError("what \x1b was said"), 2, "usage"),
+        (IntegrityError("what \x1b was said"), 3, "integrity"),
+        (ResourceError("what \x1b was said", retry=False), 4, "resource"),
+        (ResourceError("what \x1b was said", retry=True), 5, "try-again"),
+        (PeerError("code", "what \x1b was said"), 6, "peer"),
+        (ProgramError("what \x1b was said"), 7, "program"),
+    ],
+)
+def test_an_error_of_ours_is_a_sentence_and_a_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BobbinError, code: int, kind: str
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(error))
+    assert run(["x"]) == code
+    assert capsys.readouterr() == ("", "error: what \\x1b was said\n")
+    assert run(["x", "--json"]) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    value = json.loads(shown.err)
+    assert (value["error"], value["message"], value["exit_code"]) == (kind, "what \x1b was said", code)
+    assert ("retry" in value) == isinstance(error, ResourceError)
+
+
+def test_a_reason_code_travels_with_the_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(InvalidRecord(Reason.BLOB_DIGEST, "it differs")))
+    assert run(["--json"]) == 3
+    assert json.loads(capsys.readouterr().err)["reason"] == "blob-digest"
+
+
+def test_the_system_s_errors_name_the_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(PermissionError(13, "Permission denied", "some/file")))
+    assert run(["x"]) == 4
+    assert capsys.readouterr().err == "error: some/file: Permission denied\n"
+
+
+def test_a_pipe_that_broke_elsewhere_is_an_error_and_not_a_reader_that_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(BrokenPipeError(32, "Broken pipe")))
+    assert run(["x"]) == 4
+    assert "Broken pipe" in capsys.readouterr().err
+
+
+def test_a_reader_that_left_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(ReaderGone()))
+    monkeypatch.setattr(output, "abandon", lambda: None)
+    assert run(["x"]) == 141
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_is_130_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(KeyboardInterrupt()))
+    monkeypatch.setattr(output, "abandon", lambda: None)
+    assert run(["x"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_a_bug_shows_its_traceback_and_says_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(ZeroDivisionError("oops")))
+    assert run(["x"]) == 70
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "bug in Bobbin" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nosuch"], "No such command"),
+        (["gett"], "Did you mean"),
+        (["put"], "Missing"),
+        (["stat"], "Missing argument 'DIR'"),
+        (["stat", "x", "y"], "extra argument"),
+        (["list", "x", "//u//", "--limit", "many"], "limit"),
+        (["list", "x", "//u//", "--nonsense"], "No such option"),
+        (["key"], ""),
+        ([], ""),
+    ],
+)
+def test_a_wrong_command_line_is_code_2_and_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert words in shown.err
+    if words:
+        assert shown.out == ""
+        assert "--help" in shown.err
+        assert run([*arguments, "--json"]) == 2
+        assert json.loads(capsys.readouterr().err)["error"] == "usage"
+
+
+def test_json_after_a_double_dash_is_data_and_not_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["get", "--", "nowhere", "--json"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_the_entry_point_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["bobbin", "nosuch"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with pytest.raises(SystemExit) as leave:
+        entry.main()
+    assert leave.value.code == 2

@@ -1,0 +1,275 @@
+"""Bulk import into a store that notes what happens: counts, offsets, bounds, and the order of commit and word."""
+
+import io
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bobbin.errors import ResourceError, UsageError
+from bobbin.records import jsonl, signing
+from bobbin.records.reasons import Reason
+from bobbin.records.record import Record, build_blob, build_plex, seal
+from bobbin.runtime import ingest as module
+from bobbin.runtime.ingest import Ingested, ingest
+from bobbin.store.base import Outcome, Put, Rejected, StoreRecordId
+
+KEY = signing.SigningKey.from_secret(bytes(range(32)))
+
+
+def make(number: int, size: int = 40) -> Record:
+    plex = build_plex(group="u", app="ding", name=f"links/{number}", tai_ns=number, data=b"x" * size)
+    return seal(plex, KEY, auxiliary=b"\x01" * 32)
+
+
+RECORDS = [make(number) for number in range(20)]
+
+
+class Memory:
+    """A store in a dictionary. ``events`` has every commit and, when a test puts it there, every word about one."""
+
+    def __init__(self, *, refused: Sequence[Record] = (), fail_at: int | None = None) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.rejected: list[Rejected] = []
+        self.events: list[object] = []
+        self.batches: list[int] = []
+        self._refused = {record.hash for record in refused}
+        self._fail_at = fail_at
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+        if self._fail_at == len(self.batches):
+            raise ResourceError("the disk is full", retry=False)
+        puts = []
+        for record in records:
+            if record.hash in self._refused:
+                outcome = Outcome.REFUSED
+            elif record.hash in self.kept:
+                outcome = Outcome.DUPLICATE
+            else:
+                outcome = Outcome.STORED
+                self.kept[record.hash] = record.raw
+            puts.append(Put(outcome, record.hash, StoreRecordId(len(self.kept))))
+        self.rejected += rejected
+        self.batches.append(len(records) + len(rejected))
+        self.events.append("commit")
+        return puts
+
+
+def bundle(records: Sequence[Record]) -> bytes:
+    return b"".join(record.raw for record in records)
+
+
+def run(
+    store: Memory,
+    data: bytes,
+    *,
+    form: module.Form = "bundle",
+    workers: int = 0,
+    batch_records_max: int = 4,
+    batch_bytes_max: int = 1 << 20,
+    acknowledge: Callable[[Ingested], None] | None = None,
+) -> Ingested:
+    return ingest(
+        store,
+        io.BytesIO(data),
+        source="test",
+        form=form,
+        workers=workers,
+        batch_records_max=batch_records_max,
+        batch_bytes_max=batch_bytes_max,
+        acknowledge=acknowledge,
+    )
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("form", ["bundle", "jsonl"])
+def test_every_record_of_a_stream_is_stored(form: module.Form, workers: int) -> None:
+    store = Memory()
+    data = bundle(RECORDS) if form == "bundle" else b"".join(jsonl.encode(record) + b"\n" for record in RECORDS)
+    total = run(store, data, form=form, workers=workers)
+    assert list(store.kept.values()) == [record.raw for record in RECORDS]
+    assert total == Ingested(read=20, stored=20, bytes_read=len(data), durable_offset=len(data))
+
+
+def test_a_second_import_stores_nothing() -> None:
+    store = Memory()
+    run(store, bundle(RECORDS))
+    again = run(store, bundle(RECORDS))
+    assert (again.stored, again.duplicate, again.read) == (0, 20, 20)
+
+
+def test_a_refused_record_is_counted_as_refused() -> None:
+    total = run(Memory(refused=RECORDS[3:5]), bundle(RECORDS))
+    assert (total.stored, total.refused, total.read) == (18, 2, 20)
+
+
+def test_an_empty_stream_commits_nothing() -> None:
+    store = Memory()
+    said: list[Ingested] = []
+    assert run(store, b"", acknowledge=said.append) == Ingested()
+    assert store.events == []
+    assert said == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_is_no_record_is_rejected_with_source_offset_and_reason(workers: int) -> None:
+    forged = bytearray(RECORDS[5].raw)
+    forged[RECORDS[5].raw.index(b"Signature: ") + 12] ^= 1
+    store = Memory()
+    data = bundle(RECORDS[:5]) + bytes(forged) + b"rubbish" + bundle(RECORDS[6:])
+    total = run(store, data, workers=workers)
+    assert (total.stored, total.rejected, total.read) == (19, 2, 21)
+    start = sum(len(record.raw) for record in RECORDS[:5])
+    first, second = sorted(store.rejected, key=lambda item: item.offset or 0)
+    assert (first.raw, first.offset, first.source) == (bytes(forged), start, "test")
+    assert first.reason in set(Reason)
+    assert (second.raw, second.offset, second.source) == (b"rubbish", start + len(forged), "test")
+    assert second.detail
+    assert set(store.kept) == {record.hash for record in RECORDS} - {RECORDS[5].hash}
+
+
+def test_a_line_that_says_no_record_is_rejected() -> None:
+    store = Memory()
+    lines = [jsonl.encode(RECORDS[0]), b"{}", jsonl.encode(RECORDS[1])]
+    total = run(store, b"\n".join(lines), form="jsonl")
+    assert (total.stored, total.rejected) == (2, 1)
+    assert store.rejected[0].raw == b"{}"
+    assert store.rejected[0].offset == len(lines[0]) + 1
+
+
+def test_the_word_comes_after_the_commit() -> None:
+    store = Memory()
+    run(store, bundle(RECORDS), acknowledge=store.events.append)
+    kinds = ["commit" if event == "commit" else "word" for event in store.events]
+    assert kinds == ["commit", "word"] * 5
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 19), st.sampled_from(["good", "forged", "rubbish"])), max_size=25),
+    st.integers(1, 7),
+    st.integers(1, 3000),
+)
+def test_each_word_is_true(items: list[tuple[int, str]], records_max: int, bytes_max: int) -> None:
+    """At every word: the sum holds, and everything before the durable offset has its outcome."""
+    store = Memory()
+    data = b""
+    ends: list[tuple[int, Record | None]] = []
+    for number, state in items:
+        record = RECORDS[number]
+        piece = {"good": record.raw, "forged": record.raw[:-1] + b"y", "rubbish": b"#"}[state]
+        data += piece
+        ends.append((len(data), record if state == "good" else None))
+    said: list[Ingested] = []
+
+    def hear(word: Ingested) -> None:
+        said.append(word)
+        assert word.read == word.stored + word.duplicate + word.refused + word.rejected
+        for end, record in ends:
+            if end <= word.durable_offset and record is not None:
+                assert record.hash in store.kept
+        assert word.rejected == len(store.rejected)
+        assert word.stored == len(store.kept)
+
+    total = run(store, data, batch_records_max=records_max, batch_bytes_max=bytes_max, acknowledge=hear)
+    assert (said[-1] if said else Ingested()) == total
+    assert total.durable_offset == total.bytes_read == len(data)
+    assert [word.durable_offset for word in said] == sorted({word.durable_offset for word in said})
+    assert all(size <= records_max for size in store.batches)
+
+
+def test_a_batch_is_bounded_in_bytes_unless_one_record_is_larger() -> None:
+    store = Memory()
+    large = make(99, size=5000)
+    size = len(RECORDS[0].raw)
+    run(store, bundle([*RECORDS[:6], large, *RECORDS[6:8]]), batch_records_max=100, batch_bytes_max=3 * size + 10)
+    assert store.batches == [3, 3, 1, 2]
+
+
+class Tap:
+    """A stream that never ends by itself and counts what was taken from it."""
+
+    def __init__(self, record: bytes, count: int) -> None:
+        self.taken = 0
+        self._record = record
+        self._rest = count * len(record)
+        self._pattern = record * (2 + module.CHUNK_BYTES // len(record))
+
+    def read(self, size: int) -> bytes:
+        begin = self.taken % len(self._record)
+        chunk = self._pattern[begin : begin + min(size, self._rest)]
+        self.taken += len(chunk)
+        self._rest -= len(chunk)
+        return chunk
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_reading_stays_a_bounded_way_ahead_of_committing(workers: int) -> None:
+    raw = build_blob(b"x" * 10_000).raw
+    tap = Tap(raw, 6_000)
+    ahead: list[int] = []
+    total = ingest(
+        Memory(),
+        cast(BinaryIO, tap),
+        source="test",
+        form="bundle",
+        workers=workers,
+        batch_bytes_max=1 << 20,
+        acknowledge=lambda word: ahead.append(tap.taken - word.durable_offset),
+    )
+    assert total.read == 6_000
+    # A batch that waits, one being validated per place in the queue, and the chunk that is being cut.
+    places = 8 * workers
+    assert max(ahead) <= (2 + places) * (1 << 20) + 2 * module.CHUNK_BYTES
+
+
+class Broken(io.RawIOBase):
+    """A stream whose disk fails after some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._data:
+            raise OSError(5, "Input/output error")
+        data, self._data = self._data[:size], self._data[size:]
+        return data
+
+
+def test_a_stream_that_fails_is_an_error_and_what_was_said_stays() -> None:
+    store = Memory()
+    said: list[Ingested] = []
+    with pytest.raises(ResourceError, match="cannot read test"):
+        ingest(
+            store,
+            cast(BinaryIO, Broken(bundle(RECORDS))),
+            source="test",
+            form="bundle",
+            workers=0,
+            batch_records_max=4,
+            acknowledge=said.append,
+        )
+    assert said
+    assert said[-1].stored == len(store.kept)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_store_that_fails_ends_the_import(workers: int) -> None:
+    store = Memory(fail_at=2)
+    said: list[Ingested] = []
+    with pytest.raises(ResourceError, match="disk is full"):
+        run(store, bundle(RECORDS), workers=workers, acknowledge=said.append)
+    assert [word.stored for word in said] == [4, 8]
+
+
+@pytest.mark.parametrize("limits", [{"batch_records_max": 0}, {"batch_bytes_max": 0}])
+def test_a_batch_without_room_is_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(UsageError):
+        run(Memory(), b"", **limits)  # type: ignore[arg-type]
+
+
+def test_a_count_that_does_not_add_up_cannot_exist() -> None:
+    with pytest.raises(AssertionError):
+        Ingested(read=2, stored=1)

@@ -1,0 +1,235 @@
+"""Files of records: what an import reports, what a verification counts, what an export writes."""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bobbin.records import jsonl
+from bobbin.records.coordinate import Coordinate, Prefix
+from bobbin.records.ids import HashText, Kind
+from bobbin.records.record import Record, build_blob, build_plex, seal
+from bobbin.records.signing import SigningKey
+from bobbin.runtime import transfer
+from bobbin.runtime.ingest import Form
+from bobbin.store.base import Listed, Outcome, Put, Rejected, StoredRecord, StoreRecordId, View
+
+KEY = SigningKey.from_secret(bytes(range(32)))
+BLOB = build_blob(b"blob \x00")
+PLEX = build_plex(group="u", app="a", name="n", tai_ns=1, data=b"plex")
+SEAL = seal(PLEX, KEY, auxiliary=b"\x01" * 32)
+RECORDS: tuple[Record, ...] = (BLOB, PLEX, SEAL)
+
+
+class Sink:
+    """Takes records; refuses those it is told to."""
+
+    def __init__(self, refused: set[str]) -> None:
+        self.refused = refused
+        self.records: list[Record] = []
+        self.rejected: list[Rejected] = []
+
+    def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+        self.records += records
+        self.rejected += rejected
+        return [
+            Put(Outcome.REFUSED, record.hash, reason="told to")
+            if record.hash in self.refused
+            else Put(Outcome.STORED, record.hash)
+            for record in records
+        ]
+
+
+class Moment:
+    """A view of some records, as far as an export reads one."""
+
+    def __init__(self, stored: Sequence[tuple[str, bytes]]) -> None:
+        self._stored = [
+            StoredRecord(StoreRecordId(number), HashText(name), raw) for number, (name, raw) in enumerate(stored, 1)
+        ]
+
+    def scan(self) -> Iterator[StoredRecord]:
+        return iter(self._stored)
+
+    def high_water(self) -> StoreRecordId:
+        return StoreRecordId(len(self._stored))
+
+    def get(self, wanted: HashText) -> bytes | None:
+        return next((stored.raw for stored in self._stored if stored.hash == wanted), None)
+
+    def list(self, _place: Coordinate | Prefix) -> Iterator[Listed]:
+        for stored in self._stored:
+            if stored.hash == PLEX.hash:
+                yield Listed(
+                    id=stored.id, hash=stored.hash, group="u", app="a", name="n", tai=1, verifier=None, data_length=4
+                )
+
+
+def view(*records: Record) -> View:
+    return Moment([(record.hash, record.raw) for record in records])  # type: ignore[return-value]
+
+
+def encoded(form: Form) -> bytes:
+    if form == "bundle":
+        return b"".join(record.raw for record in RECORDS)
+    return b"".join(jsonl.encode(record) + b"\n" for record in RECORDS)
+
+
+class Trickle(io.RawIOBase):
+    """A stream that gives at most a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self._data = data
+        self._step = step
+
+    def read(self, size: int = -1, /) -> bytes:
+        size = self._step if size < 0 else min(size, self._step)
+        head, self._data = self._data[:size], self._data[size:]
+        return head
+
+
+# ---- forms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (BLOB.raw, "bundle"),
+        (jsonl.encode(BLOB), "jsonl"),
+        (b"\n{}", "jsonl"),
+        (b" {", "jsonl"),
+        (b"", "bundle"),
+        (b"[", "bundle"),
+    ],
+)
+def test_the_first_byte_shows_the_form(content: bytes, form: Form) -> None:
+    assert transfer.detect_form(io.BytesIO(content))[0] == form
+
+
+@given(st.binary(max_size=50), st.integers(1, 7), st.integers(1, 9))
+def test_looking_at_a_stream_takes_nothing_from_it(content: bytes, step: int, size: int) -> None:
+    stream: BinaryIO = Trickle(content, step)  # type: ignore[assignment]
+    _, stream = transfer.detect_form(stream)
+    pieces = []
+    while piece := stream.read(size):
+        assert len(piece) <= size
+        pieces.append(piece)
+    assert b"".join(pieces) == content
+
+
+# ---- import and verification --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["bundle", "jsonl"])
+@pytest.mark.parametrize("named", [True, False])
+def test_everything_valid_is_handed_on_in_order(form: Form, *, named: bool) -> None:
+    sink = Sink(set())
+    problems: list[transfer.Problem] = []
+    done = transfer.import_records(
+        sink,
+        io.BytesIO(encoded(form)),
+        source="x",
+        form=form if named else None,
+        workers=0,
+        report=problems.append,
+    )
+    assert [record.raw for record in sink.records] == [record.raw for record in RECORDS]
+    assert (done.read, done.stored, problems) == (3, 3, [])
+
+
+def test_what_is_not_taken_is_reported_by_offset_and_by_name() -> None:
+    sink = Sink({SEAL.hash})
+    problems: list[transfer.Problem] = []
+    bad = bytearray(PLEX.raw)
+    bad[-1] ^= 1
+    content = BLOB.raw + bad + SEAL.raw + b"rubbish"
+    done = transfer.import_records(
+        sink, io.BytesIO(content), source="x", form="bundle", workers=0, report=problems.append
+    )
+    assert (done.stored, done.refused, done.rejected) == (1, 1, 2)
+    first, second, third = problems
+    assert (first.outcome, first.offset, first.size, first.reason) == (
+        Outcome.REJECTED,
+        len(BLOB.raw),
+        len(bad),
+        "blob-digest",
+    )
+    assert (second.outcome, second.offset, second.size) == (Outcome.REJECTED, len(content) - 7, 7)
+    assert (third.outcome, third.offset, third.hash, third.reason) == (Outcome.REFUSED, None, SEAL.hash, "told to")
+
+
+def test_problems_are_reported_after_the_commit_and_before_the_acknowledgement() -> None:
+    order: list[str] = []
+
+    class Store(Sink):
+        def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+            order.append("commit")
+            return super().put_records(records, rejected=rejected)
+
+    transfer.import_records(
+        Store(set()),
+        io.BytesIO(BLOB.raw + b"rubbish"),
+        source="x",
+        form=None,
+        workers=0,
+        report=lambda _: order.append("report"),
+        acknowledge=lambda _: order.append("acknowledge"),
+    )
+    assert order == ["commit", "report", "acknowledge"]
+
+
+def test_a_verification_counts_by_kind() -> None:
+    problems: list[transfer.Problem] = []
+    content = encoded("bundle") * 2 + b"rubbish"
+    answer = transfer.verify_records(io.BytesIO(content), source="x", form=None, workers=0, report=problems.append)
+    assert answer.records == {Kind.BLOB: 2, Kind.PLEX: 2, Kind.SEAL: 2}
+    assert (answer.rejected, answer.bytes_read, len(problems)) == (1, len(content), 1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_view_is_verified_record_by_record(workers: int) -> None:
+    bad = bytearray(PLEX.raw)
+    bad[-1] ^= 1
+    moment: View = Moment(  # type: ignore[assignment]
+        [(BLOB.hash, BLOB.raw), (PLEX.hash, bytes(bad)), (SEAL.hash, PLEX.raw), (SEAL.hash, SEAL.raw)]
+    )
+    problems: list[transfer.Problem] = []
+    steps: list[tuple[int, int]] = []
+    answer = transfer.verify_view(
+        moment, source="x", workers=workers, report=problems.append, progress=lambda *step: steps.append(step)
+    )
+    assert answer.records == {Kind.BLOB: 1, Kind.SEAL: 1}
+    assert [(problem.hash, problem.reason) for problem in problems] == [
+        (PLEX.hash, "blob-digest"),
+        (SEAL.hash, "not-requested"),
+    ]
+    assert answer.rejected == 2
+    assert steps[-1] == (4, 4)
+
+
+# ---- export -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["bundle", "jsonl"])
+def test_an_export_is_what_an_import_reads(form: Form) -> None:
+    stream = io.BytesIO()
+    done = transfer.export_records(view(*RECORDS), stream, form=form)
+    assert stream.getvalue() == encoded(form)
+    assert (done.records, done.bytes) == (3, len(stream.getvalue()))
+
+
+def test_an_export_of_a_place_holds_what_a_listing_shows() -> None:
+    stream = io.BytesIO()
+    place = Coordinate(group="u", app="a", name="n")
+    assert transfer.export_records(view(*RECORDS), stream, form="bundle", at=place).records == 1
+    assert stream.getvalue() == PLEX.raw
+
+
+def test_a_long_export_says_how_far_it_is() -> None:
+    steps: list[tuple[int, int]] = []
+    moment = view(*(build_blob(b"%d" % number) for number in range(2500)))
+    transfer.export_records(moment, io.BytesIO(), form="bundle", progress=lambda *step: steps.append(step))
+    assert steps == [(1000, 2500), (2000, 2500)]

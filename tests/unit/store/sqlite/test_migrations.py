@@ -1,0 +1,78 @@
+"""From version to version."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from bobbin.store.sqlite import migrations
+from bobbin.store.sqlite.migrations import STEPS, Step, expected_schema, migrate, read_schema, version_of
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[apsw.Connection]:
+    opened = apsw.Connection(str(tmp_path / "x.db"))
+    yield opened
+    opened.close()
+
+
+def add_table(connection: apsw.Connection) -> None:
+    connection.execute("CREATE TABLE added(x)")
+
+
+def fail(connection: apsw.Connection) -> None:
+    connection.execute("CREATE TABLE half(x)")
+    raise ZeroDivisionError
+
+
+def test_a_new_database_takes_every_step(connection: apsw.Connection) -> None:
+    migrate(connection)
+    assert version_of(connection) == migrations.VERSION == len(STEPS)
+    assert read_schema(connection) == expected_schema()
+
+
+def test_an_old_database_takes_only_the_steps_it_has_not_taken(connection: apsw.Connection) -> None:
+    taken: list[int] = []
+    steps: list[Step] = [lambda _, number=number: taken.append(number) for number in range(4)]  # type: ignore[misc]
+    migrate(connection, steps=steps[:2])
+    assert (version_of(connection), taken) == (2, [0, 1])
+    migrate(connection, steps=steps)
+    assert (version_of(connection), taken) == (4, [0, 1, 2, 3])
+    migrate(connection, steps=steps)
+    assert taken == [0, 1, 2, 3]
+
+
+def test_a_newer_database_is_left_alone(connection: apsw.Connection) -> None:
+    migrate(connection, steps=[*STEPS, add_table])
+    migrate(connection)
+    assert version_of(connection) == len(STEPS) + 1
+
+
+def test_a_step_that_fails_undoes_all_of_them(connection: apsw.Connection) -> None:
+    migrate(connection)
+    before = read_schema(connection)
+    with pytest.raises(ZeroDivisionError):
+        migrate(connection, steps=[*STEPS, add_table, fail])
+    assert version_of(connection) == len(STEPS)
+    assert read_schema(connection) == before
+    assert not connection.in_transaction
+
+
+def test_the_version_is_read_again_when_the_turn_has_come(connection: apsw.Connection, tmp_path: Path) -> None:
+    # Between the first look and the lock, another process migrates.
+    other = apsw.Connection(str(tmp_path / "x.db"))
+
+    def look(statement: str, _: object) -> bool:
+        if statement.startswith("BEGIN") and version_of(other) == 0:
+            migrate(other)
+        return True
+
+    def trace(_: apsw.Cursor, statement: str, bindings: object) -> bool:
+        return look(statement, bindings)
+
+    connection.exec_trace = trace
+    migrate(connection)
+    connection.exec_trace = None
+    other.close()
+    assert read_schema(connection) == expected_schema()
