@@ -4,10 +4,12 @@ They lie in a folder of the system's temporary one; deleting it costs only the t
 made in all cores. Every byte follows from the record's number.
 """
 
-import multiprocessing
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -28,7 +30,7 @@ SIGNERS: Final = 8
 APPS: Final = 4
 GROUP: Final = "bench"
 FIRST_TAI: Final = 1_700_000_000 * tai.NANOSECONDS
-_SHARD_RECORDS: Final = 2500
+_SHARD_RECORDS_MAX: Final = 25_000
 
 
 class Shape(StrEnum):
@@ -69,13 +71,21 @@ def place_of(folder: int) -> Prefix:
 
 
 def _shards(count: int, shape: Shape) -> Iterator[bytes]:
-    tasks = [(begin, min(begin + _SHARD_RECORDS, count), shape) for begin in range(0, count, _SHARD_RECORDS)]
-    with multiprocessing.get_context("spawn").Pool() as pool:
-        yield from pool.imap(_make_shard, tasks)
+    """The records in order, made a shard at a time by as many processes as there are cores."""
+    cores = os.cpu_count() or 1
+    size = min(_SHARD_RECORDS_MAX, -(-count // cores))
+    root = Path(__file__).resolve().parent.parent
+
+    def make(begin: int) -> bytes:
+        command = [sys.executable, "-m", "benchmarks.material", str(begin), str(min(begin + size, count)), shape]
+        return subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout
+
+    with ThreadPoolExecutor(cores) as threads:
+        yield from threads.map(make, range(0, count, size))
 
 
-def _make_shard(task: tuple[int, int, Shape]) -> bytes:
-    begin, end, shape = task
+def make_shard(begin: int, end: int, shape: Shape) -> bytes:
+    """The records with these numbers."""
     keys = [SigningKey.from_secret(bytes([number + 1]) * 32) for number in range(SIGNERS)]
     return b"".join(_make(number, shape, keys) for number in range(begin, end))
 
@@ -103,3 +113,7 @@ def _make(number: int, shape: Shape, keys: list[SigningKey]) -> bytes:
     key = keys[number % SIGNERS]
     signature = key.sign(blake3(plex[canonical.MARKLINE_SIZE :]).digest(), auxiliary=noise.digest(32, seek=32))
     return canonical.seal_record(key.verifier, signature, plex)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(make_shard(int(sys.argv[1]), int(sys.argv[2]), Shape(sys.argv[3])))

@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping
 from random import Random
 
+from msgspec import Struct
+
+from bobbin.datalog.limits import Limits
 from bobbin.facts import relations
 from bobbin.facts.extract import Fact
+from bobbin.facts.relations import Tuple
 from bobbin.policy.claims import ClaimedField, Claims
-from bobbin.policy.decide import Situation
-from bobbin.policy.executables import Budgets, LocalPolicy, make_policy
+from bobbin.policy.decide import Situation, evaluate
+from bobbin.policy.executables import Budgets, LocalPolicy, Part, PolicyLimitExceeded, make_policy
 from bobbin.policy.modules import Query, compile_query, compile_selector
 from bobbin.policy.operands import Origin
 from bobbin.policy.runtime_facts import RuntimeFacts
@@ -174,6 +178,104 @@ def random_query(random: Random) -> str:
             "Queryable(P,O) :- Have(P), not Field(P,'Level',_,'closed'), Viewer(O).\n",
             "Queryable(P,O) :- OwnSelected(P), not Field(P,'Group',_,'b'), Viewer(O).\n",
             "Queryable(Q,O) :- Have(P), RecordLink(P,_,_,_,Q), Viewer(O).\n",
+            "Queryable(P,O) :- Have(P), Field(P,'Level',_,V), Ne(V,'closed'), not Field(P,'App',_,'a'), Viewer(O).\n",
+            "Queryable(P,O) :- Have(P), RecordLink(P,_,_,_,_), Viewer(O).\n",
             "",
         )
     )
+
+
+class Interference(Struct, frozen=True, kw_only=True):
+    """What became of one pair of stores that differ outside the peer's view."""
+
+    view_moved: bool
+    """The change moved the view itself, so the pair says nothing."""
+    changed: bool
+    """The two stores differ at all."""
+    same_results: bool
+    """The peer's module derived the same, or stopped at the same limit."""
+    same_results_unfiltered: bool
+    """It would have derived the same with the whole store in sight: then the pair proves little."""
+    stopped: bool
+    """A tight budget stopped the module."""
+    program: str
+
+
+def random_interference(random: Random) -> Interference:
+    """Two stores that differ only in records outside the peer's view, under random policies."""
+    hashes = [plex(number) for number in range(9)]
+    named = hashes + [plex(number) for number in range(9, 12)]
+    own, peer, query = random_selector(random, named), random_selector(random, named), random_query(random)
+    tight = Limits(derived_tuples_max=random.choice((4, 12, 1_000)), steps_max=random.choice((20, 60, 1_000)))
+    advertised = random_claims(random, named)
+    world = _World(own if random.random() < 0.3 else EVERYTHING, peer, query, tight)
+    before = {hash: random_record(random, hash, named) for hash in random.sample(hashes, 7)}
+    first = world.run(situation(stored(*before.values()), advertised))
+    after = dict(before)
+    for hash in hashes:
+        if hash in first.visible or random.random() < 0.3:
+            continue
+        if random.random() < 0.3:
+            after.pop(hash, None)
+        else:
+            after[hash] = random_record(random, hash, named)
+    # Records that came into view by the change leave again: it is to be a change outside the view.
+    for hash in world.visible(situation(stored(*after.values()), advertised)) - first.visible:
+        after.pop(hash, None)
+    second = world.run(situation(stored(*after.values()), advertised))
+    return Interference(
+        view_moved=first.visible != second.visible,
+        changed=before != after,
+        same_results=(first.derived, first.stopped) == (second.derived, second.stopped),
+        same_results_unfiltered=first.derived_unfiltered == second.derived_unfiltered,
+        stopped=first.stopped is not None,
+        program=peer,
+    )
+
+
+class _PeerRun(Struct, frozen=True, kw_only=True):
+    visible: frozenset[str]
+    derived: dict[str, frozenset[Tuple]]
+    derived_unfiltered: dict[str, frozenset[Tuple]]
+    stopped: str | None
+    """The limit that a tight budget hits, if any."""
+
+
+class _World:
+    """Two parties and their rules. Every run gets executables of its own, as a peer that asks for the first time."""
+
+    def __init__(self, own: str, peer: str, query: str, tight: Limits) -> None:
+        self._own, self._peer, self._query = compile_selector(own), compile_selector(peer), compile_query(query)
+        self._tight = tight
+
+    def visible(self, where: Situation) -> frozenset[str]:
+        return evaluate(self._link(Budgets()), where).visible
+
+    def run(self, where: Situation) -> _PeerRun:
+        """The peer's view, everything that its module derives in it, and where it stops with little to spend."""
+        link = self._link(Budgets())
+        evaluation = evaluate(link, where)
+        everything = dict(evaluation.peer.sources) | dict.fromkeys(relations.ARITY, where.facts)
+        unfiltered = link.run(Part.PEER_SELECTOR, everything)
+        stopped = None
+        try:
+            self._link(Budgets(peer=self._tight)).run(Part.PEER_SELECTOR, evaluation.peer.sources)
+        except PolicyLimitExceeded as error:
+            stopped = error.limit
+        heads = self._peer.program.heads()
+        return _PeerRun(
+            visible=evaluation.visible,
+            derived={name: evaluation.peer.state.tuples(name) for name in heads},
+            derived_unfiltered={name: unfiltered.tuples(name) for name in heads},
+            stopped=stopped,
+        )
+
+    def _link(self, budgets: Budgets) -> LocalPolicy:
+        return make_policy(
+            self._own,
+            self._peer,
+            own_origin=Origin(ALICE),
+            peer_origin=Origin(BOB),
+            query=self._query,
+            budgets=budgets,
+        )

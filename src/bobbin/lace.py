@@ -281,12 +281,12 @@ class Lace(AbstractContextManager["Lace"]):
     def backup(self, target: str | Path, *, with_keys: bool = False, progress: Progress | None = None) -> None:
         """Copy this moment into a new lace folder while the lace goes on. Secrets are copied only when asked for."""
         layout = Layout(Path(target))
-        if layout.folder.exists() and any(layout.folder.iterdir()):
+        if layout.folder.is_dir() and any(layout.folder.iterdir()):
             raise UsageError(f"{layout.folder} is not empty; a backup goes to a folder of its own")
-        secrets_here = {name: keys.read_secret(self._layout.keys, name) for name in self.key_names() if with_keys}
+        copied = {name: keys.read_secret(self._layout.keys, name) for name in self.key_names() if with_keys}
         _make_folder(layout)
         self._store.backup(layout.records, progress=progress)
-        for name, secret in secrets_here.items():
+        for name, secret in copied.items():
             keys.create_key(layout.keys, name, secret=secret)
         write_settings(layout.settings, self.settings)
 
@@ -333,6 +333,8 @@ class Lace(AbstractContextManager["Lace"]):
 
 
 def _make_folder(layout: Layout) -> None:
+    if layout.folder.exists() and not layout.folder.is_dir():
+        raise UsageError(f"{layout.folder} is not a folder")
     layout.folder.mkdir(parents=True, exist_ok=True)
     if strangers := layout.strangers():
         raise UsageError(

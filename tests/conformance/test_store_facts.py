@@ -23,6 +23,7 @@ def expected_facts(stored: list[Record]) -> dict[str, set[Tuple]]:
     return facts
 
 
+@pytest.mark.slow
 @given(batch=st.lists(records(), max_size=8), removed=st.integers(0, 3))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_enumeration_is_extraction(kit: Kit, batch: list[Record], removed: int) -> None:
@@ -52,6 +53,7 @@ def patterns(draw: st.DrawFn, facts: dict[str, set[Tuple]]) -> tuple[str, Patter
     return predicate, tuple(places)
 
 
+@pytest.mark.slow
 @given(data=st.data(), batch=st.lists(records(), max_size=8))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_bound_pattern_is_a_filter(kit: Kit, data: st.DataObject, batch: list[Record]) -> None:

@@ -147,7 +147,7 @@ def test_a_closed_store_refuses_to_work(kit: Kit) -> None:
 
 
 @given(batches=st.lists(st.lists(records(), max_size=6), max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 def test_the_store_is_the_set_of_what_was_put(kit: Kit, batches: list[list[Record]]) -> None:
     expected: dict[str, bytes] = {}
     with kit.create_another() as store:

@@ -182,6 +182,7 @@ def expected_listing(batch: list[Record], place: Coordinate | Prefix) -> list[Pl
     return below
 
 
+@pytest.mark.slow
 @given(
     batch=st.lists(records(), max_size=25),
     places=st.lists(places(), min_size=1, max_size=5),

@@ -112,8 +112,8 @@ def test_a_signal_ends_an_import_in_order(lace: Path, tmp_path: Path, number: si
     assert process.stdin is not None
     bundle = (lace.parent / "x.bundle").read_bytes()
     with ledger.open() as acknowledged:
-        # More than one commit takes, and stdin stays open: the signal finds the import at work.
-        process.stdin.write(bundle * (BATCH_RECORDS_MAX // 600 + 2))
+        # More than one commit and the worker's queue take, and stdin stays open: the signal finds the import at work.
+        process.stdin.write(bundle * (2 * BATCH_RECORDS_MAX // 600))
         process.stdin.flush()
         assert json.loads(acknowledged.readline())["duplicate"] > 0
         process.send_signal(number)
@@ -190,11 +190,12 @@ def test_no_command_prints_the_secret_unless_asked(lace: Path, tmp_path: Path) -
     secret = (lace / "keys" / "main.key").read_text().strip()
     (lace / "keys" / "main.key").chmod(0o644)
     seen = ""
-    for arguments in (("key", "show", lace), ("put", lace, *PLACE, "--sign", "-"), ("fsck", lace), ("stat", lace)):
+    commands: list[tuple[str | Path, ...]] = [("key", "show", lace), ("key", "list", lace), ("stat", lace)]
+    for arguments in (*commands, ("put", lace, *PLACE, "--sign", "-"), ("fsck", lace)):
         answer = bobbin(*arguments)
         seen += answer.text + answer.err
     (lace / "keys" / "main.key").chmod(0o600)
-    for arguments in (("key", "show", lace), ("key", "list", lace), ("backup", lace, tmp_path / "copy")):
+    for arguments in (*commands, ("backup", lace, tmp_path / "copy")):
         answer = bobbin(*arguments)
         seen += answer.text + answer.err
     assert secret[2:45] not in seen

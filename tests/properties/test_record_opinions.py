@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bobbin.records.diagnose import diagnose
 from bobbin.records.reasons import InvalidRecord, Reason
 from bobbin.records.record import Record, read_trusted, validate
+from tests.properties.effort import scaled
 from tests.properties.reference_validator import is_record
 from tests.properties.strategies import damaged_records, records
 from tests.unit.records import forge
@@ -44,7 +45,7 @@ def test_all_accept_what_was_built(record: Record) -> None:
     assert read_trusted(record.raw) == record
 
 
-@settings(max_examples=600)
+@scaled(6)
 @given(damaged_records())
 def test_all_agree_on_damaged_records(raw: bytes) -> None:
     opinion(raw)

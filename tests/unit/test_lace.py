@@ -62,6 +62,13 @@ def test_a_lace_is_created_once_and_only_in_a_folder_of_its_own(tmp_path: Path) 
     with pytest.raises(UsageError, match="not empty"):
         Lace.create(tmp_path / "a")
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+    (tmp_path / "file").touch()
+    for refused in (
+        lambda: Lace.create(tmp_path / "file"),
+        lambda: Lace.create(tmp_path / "y").backup(tmp_path / "file"),
+    ):
+        with pytest.raises(UsageError, match="not a folder"):
+            refused()
     with pytest.raises(UsageError, match="key name"):
         Lace.create(tmp_path / "c", default_key="../x")
     assert not (tmp_path / "c").exists()

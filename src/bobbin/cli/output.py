@@ -103,7 +103,7 @@ def flush() -> None:
 
 
 def abandon(descriptor: int = 1) -> None:
-    """Let what is still unwritten go nowhere, so that the last flush, at the latest on exit, neither fails nor waits."""
+    """Let what is still unwritten go nowhere, so that the last flush, at the latest on exit, cannot fail or wait."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
@@ -123,7 +123,8 @@ def _stdout() -> BinaryIO:
 
 def _guarded(stream: BinaryIO, data: bytes, *, flush: bool = False) -> None:
     try:
-        stream.write(data)
+        if data:  # writing nothing can fail, too
+            stream.write(data)
         if flush:
             stream.flush()
     except BrokenPipeError as error:
@@ -144,7 +145,10 @@ class _GuardedStream:
 
 
 def say(line: str) -> None:
-    """One line on stderr. Where nobody listens, nothing is lost."""
+    """One line on stderr, after what was written before it. Where nobody listens, nothing is lost."""
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError):  # whoever needs stdout will hear of it
+            sys.stdout.flush()
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(line, file=sys.stderr, flush=True)

@@ -122,8 +122,12 @@ class ProblemPrinter:
                 }
             )
             return
-        where = f"{problem.source} {problem.hash}" if problem.offset is None else f"{problem.source}:{problem.offset}"
-        word = out.style(problem.outcome.value, fg="red")
-        out.row(
-            None, f"{word}  {out.style(where)}  {out.style(problem.reason, bold=True)}  {out.style(problem.detail)}"
-        )
+        head = f"{out.style(problem.outcome.value, fg='red')}  {out.style(_where(problem))}"
+        reason = out.style(f"{problem.reason:<18}", bold=True)
+        out.row(None, f"{head}  {reason}  {out.style(problem.detail)}")
+
+
+def _where(problem: "Problem") -> str:
+    if problem.hash is not None:
+        return f"{problem.source} {problem.hash}"
+    return problem.source if problem.offset is None else f"{problem.source}:{problem.offset:<8}"

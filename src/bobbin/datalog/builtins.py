@@ -5,6 +5,7 @@ which is the order of code points and so Python's own. A malformed number or tim
 error: a peer's odd header must not stop an exchange.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -70,15 +71,15 @@ def holds(builtin: str, arguments: tuple[str | None, ...]) -> bool:
 
 BUILTINS: Final[Mapping[str, Test | Function]] = MappingProxyType(
     {
-        "Eq": Test(lambda left, right: left == right),
-        "Ne": Test(lambda left, right: left != right),
-        "Lt": Test(lambda left, right: left < right),
-        "Le": Test(lambda left, right: left <= right),
-        "Gt": Test(lambda left, right: left > right),
-        "Ge": Test(lambda left, right: left >= right),
-        "StartsWith": Test(lambda text, prefix: text.startswith(prefix)),
-        "EndsWith": Test(lambda text, suffix: text.endswith(suffix)),
-        "Contains": Test(lambda text, part: part in text),
+        "Eq": Test(operator.eq),
+        "Ne": Test(operator.ne),
+        "Lt": Test(operator.lt),
+        "Le": Test(operator.le),
+        "Gt": Test(operator.gt),
+        "Ge": Test(operator.ge),
+        "StartsWith": Test(str.startswith),
+        "EndsWith": Test(str.endswith),
+        "Contains": Test(operator.contains),
         "NumLt": Test(_numeric(lambda left, right: left < right)),
         "NumLe": Test(_numeric(lambda left, right: left <= right)),
         "TaiAdd": Function(_tai_sum(1)),

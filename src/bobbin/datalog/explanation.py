@@ -14,7 +14,7 @@ from bobbin.facts.relations import Pattern
 class Bounds(Struct, frozen=True, kw_only=True):
     """How much one explanation may cost and say."""
 
-    steps_max: int = 200_000
+    steps_max: int = 100_000
     """Tuples looked at, in one call of ``why`` or ``why_not``."""
     nodes_max: int = 200
     """Statements in one answer."""

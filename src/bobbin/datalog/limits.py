@@ -23,6 +23,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Rounds of the fixed point, all strata together."""
     steps_max: int = 200_000_000
     """Steps of the innermost loops in one evaluation: what keeps one cross join from running away."""
+    computed_values_max: int = 2_000_000
+    """Texts that no fact holds and that built-ins compute in one evaluation."""
     held_rows_max: int = 20_000_000
     """Rows of one intermediate result of the columnar evaluator."""
     diagnostics_max: int = 100

@@ -4,3 +4,8 @@ The way through the package: ``modules`` compiles a policy text for its role, ``
 puts two of them under one name, ``decide`` evaluates the plan on one side against one snapshot, ``verdict`` says why.
 ``builder``, ``compose``, ``layout``, ``check``, ``cases`` and ``compare`` are for people who write policies.
 """
+
+from bobbin.policy import builder
+from bobbin.policy.compose import intersect, unite
+
+__all__ = ["builder", "intersect", "unite"]

@@ -226,8 +226,11 @@ class _Writer:
 
     def _body(self, opening: str, selection: Selection) -> list[str]:
         literals: list[str] = []
-        for number, condition in enumerate(selection.conditions, start=1):
-            literals += self._literals(opening, f"{number}" if number > 1 else "", condition)
+        used: dict[str, int] = {}
+        for condition in selection.conditions:
+            letter = _letter(condition)
+            count = used[letter] = used.get(letter, 0) + 1
+            literals += self._literals(opening, "" if count == 1 else str(count), condition)
         return literals
 
     def _literals(self, opening: str, mark: str, condition: Condition) -> list[str]:
@@ -301,3 +304,18 @@ class _Writer:
         count = sum(1 for other, _ in self._names if other == kind)
         fresh = self._names[kind, meaning] = kind if not count else f"{kind}{count + 1}"
         return fresh, True
+
+
+def _letter(condition: Condition) -> str:
+    """The variable that a condition needs; a second condition with the same one numbers it."""
+    match condition:
+        case FieldIs(_, (_,)):
+            return ""
+        case FieldIs() | SignedByMember() | SignedByIssuer():
+            return "V"
+        case FieldStarts():
+            return "N"
+        case Since() | Until() | NotOlder():
+            return "T"
+        case _:
+            assert_never(condition)

@@ -69,9 +69,9 @@ def _remarks(program: Program, role: Role) -> Iterator[Remark]:
     heads = program.heads()
     if role is Role.SELECTOR:
         if vocabulary.SELECT_HAVE not in heads:
-            yield Remark("nothing defines SelectHave, so this side will send nothing", start)
+            yield Remark("nothing defines SelectHave, so neither side may send anything", start)
         if vocabulary.SELECT_ADVERTISED not in heads:
-            yield Remark("nothing defines SelectAdvertised, so this side will request nothing", start)
+            yield Remark("nothing defines SelectAdvertised, so neither side may request anything", start)
         if required_fields(program).all:
             message = "AdvertisedField with an open field name: both sides must advertise all fields"
             yield Remark(message, _first_open_name(program))

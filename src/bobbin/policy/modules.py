@@ -13,6 +13,7 @@ it. The rest of the program (helper predicates) stays inside: two modules never 
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from msgspec import Struct
@@ -94,16 +95,19 @@ def compile_query(text: str | bytes, *, limits: Limits = DEFAULT) -> Query:
     return Query(lacegram=compile_program(text, vocabulary.QUERY, limits))
 
 
+@cache
 def default_query() -> Query:
     """What holds where the application gives no query module: a peer's rules may see what this side offers anyway."""
     return compile_query(profile.QUERY_POLICY_DEFAULT)
 
 
+@cache
 def deny_all_query() -> Query:
     """The empty program: a peer's rules see no record."""
     return compile_query("")
 
 
+@cache
 def deny_all_selector() -> Selector:
     """A selector that selects nothing: what a side contributes that has no policy."""
     return compile_selector(profile.SELECTOR_DENY_ALL)

@@ -111,7 +111,7 @@ def _describe_missing(fact: Statement, failures: tuple[Failure, ...], note: str,
         yield f"{indent}{fact}: {note or 'no rule derives it'}"
         return
     rules = "one rule could derive" if len(failures) == 1 else f"{len(failures)} rules could derive"
-    yield f"{indent}{rules} {fact}, but"
+    yield f"{indent}{rules} {fact}, but:"
     for failure in failures:
         yield from _describe_failure(failure, indent + _STEP)
     if note:

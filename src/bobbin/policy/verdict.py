@@ -112,18 +112,25 @@ class _Judge:
     def __init__(self, evaluation: Evaluation, bounds: Bounds) -> None:
         self._evaluation = evaluation
         self._bounds = bounds
+        self._models: dict[Part, Model] = {}
 
     def condition(self, check: Check, run: Run, facet: str, values: Tuple, *, explained: bool = True) -> Condition:
         """Whether a run derived a fact, and why."""
-        model = Model(self._evaluation.policy.program(run.part), run.state.tuples, _in_reach(run))
-        explainer = Explainer(model, self._bounds)
+        model = self._model(run)
         return Condition(
             check=check,
-            holds=values in run.state.tuples(facet),
+            holds=values in model.tuples(facet),
             part=run.part,
             facet=facet,
-            explanation=explainer.explain(facet, values) if explained else None,
+            explanation=Explainer(model, self._bounds).explain(facet, values) if explained else None,
         )
+
+    def _model(self, run: Run) -> Model:
+        model = self._models.get(run.part)
+        if model is None:
+            program = self._evaluation.policy.program(run.part)
+            model = self._models[run.part] = Model(program, run.state.tuples, _in_reach(run))
+        return model
 
 
 def _in_reach(run: Run) -> dict[str, FactSource]:

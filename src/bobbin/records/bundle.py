@@ -21,6 +21,7 @@ from msgspec import Struct
 from bobbin import profile
 from bobbin.errors import UsageError
 from bobbin.records import b64a
+from bobbin.records.canonical import SEAL_HEAD_SIZE
 from bobbin.records.salvage import (
     HEADER_BYTES_MAX,
     HEADERS,
@@ -34,8 +35,9 @@ from bobbin.records.salvage import (
 
 _COMPACT_BYTES: Final = 64 * 1024
 _AFTER_SYMBOLS: Final = len(".H3\n")
-_LOOK_AHEAD_BYTES: Final = len(MARK_HEAD) + 1
-"""A mark and the letter after it: what must be there before a mark is judged."""
+_LOOK_AHEAD_BYTES: Final = SEAL_HEAD_SIZE + len(MARK_HEAD) + 1
+"""What must be there before it can be said that no record begins at a place: a Seal's head, whose own mark may be
+damaged, the mark behind it, and that one's letter."""
 
 
 class Extent(Struct, frozen=True, kw_only=True):
@@ -143,7 +145,7 @@ class BundleReader:
         buffer, at = self._buffer, self._at
         empty_line = buffer.find(b"\n\n", self._searched, at + HEADER_BYTES_MAX)
         if empty_line < 0:
-            self._searched = max(at, len(buffer) - 1)
+            self._searched = max(at, min(len(buffer), at + HEADER_BYTES_MAX) - 1)
             self._irregular = at_end or len(buffer) - at >= HEADER_BYTES_MAX
             return None
         self._searched = empty_line
@@ -157,12 +159,13 @@ class BundleReader:
             self._needed = size
             self._irregular = at_end
             return None
-        with memoryview(buffer) as view, view[headers.end(1) + _AFTER_SYMBOLS : at + size] as payload:
-            digest = blake3(payload).digest()
+        raw = bytes(buffer[at : at + size])
+        digest = blake3(memoryview(raw)[headers.end(1) + _AFTER_SYMBOLS - at :]).digest()
         if b64a.encode_bytes(digest) != headers[1]:
             self._irregular = True
             return None
-        return Extent(offset=self._dropped + at, raw=self._take(size))
+        self._advance(size)
+        return Extent(raw=raw, offset=self._dropped + at)
 
     def _read_damage(self, damage: _Open, *, at_end: bool) -> Damage | None:
         """Damage up to the next outer mark, in pieces no larger than a record may be."""
@@ -184,7 +187,6 @@ class BundleReader:
     def _find_end(self, damage: _Open, *, at_end: bool) -> int | None:
         """How many bytes the open damage has left, or None while that cannot be known."""
         available = len(self._buffer) - self._at
-        # A mark at the very end of the buffer may be half arrived, or lack the letter that tells whether it is inner.
         judged = available if at_end else available - _LOOK_AHEAD_BYTES
         begin = max(damage.reach, damage.searched)
         if begin <= judged:
@@ -204,11 +206,13 @@ class BundleReader:
         return Damage(raw=raw, offset=offset, reason=reason, detail=detail)
 
     def _take(self, size: int) -> bytes:
-        """Remove the next piece's bytes from the input."""
-        with memoryview(self._buffer) as view:
-            raw = bytes(view[self._at : self._at + size])
+        raw = bytes(self._buffer[self._at : self._at + size])
+        self._advance(size)
+        return raw
+
+    def _advance(self, size: int) -> None:
+        """The next piece begins ``size`` bytes further on, and nothing is known about it but where no headers end."""
         self._at += size
-        self._searched = self._at
+        self._searched = max(self._at, self._searched)
         self._needed = 0
         self._irregular = False
-        return raw

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from bobbin import profile
 from bobbin.records import b64a
-from bobbin.records.canonical import MARK
+from bobbin.records.canonical import MARK, SEAL_HEAD_SIZE
 from bobbin.records.reasons import Reason
 
 MARK_HEAD: Final = MARK + b": "
@@ -42,15 +42,20 @@ LOOK_BEHIND_BYTES: Final = profile.HEADER_LINE_BYTES_MAX + 2
 """How much before a mark decides whether it is an inner one."""
 
 _TRIES_MAX: Final = 64
-_ANCHORS_MAX: Final = 4
-"""A damaged header section shows at most two Blob marklines; a few more are tried, hostile thousands are not."""
+_ANCHORS_MAX: Final = 2
+"""One damaged byte can make two Blob marklines in a header section; hostile thousands are not tried."""
 
 _LF: Final = 0x0A
 _SYMBOLS: Final = b64a.PATTERN + rb"{43}"
+_HASH_OF_MARKLINE: Final = re.compile(_SYMBOLS + rb"\.H3\n")
 _LENGTH_NAME: Final = b"Data-Length: "
 _LENGTH: Final = re.compile(_LENGTH_NAME + rb"([0-9]{1,19})\n\n")
-_DIGITS: Final = re.compile(rb"([0-9]{1,8})[^0-9]?\n")
-_SIGNATURE_LINE: Final = re.compile(rb"Signature: " + b64a.PATTERN + rb"{86}")
+_LENGTH_LINE_BYTES_MAX: Final = len(_LENGTH_NAME) + len(str(profile.DATA_BYTES_MAX)) + 2
+_LENGTH_READINGS: Final = tuple(
+    re.compile(b"".join(b"[%c?]" % byte for byte in _LENGTH_NAME) + rb"([0-9?]{1,8}%b)[\n?][\n?]" % lazy)
+    for lazy in (b"", b"?")
+)
+"""A ``Data-Length`` line with question marks for unknown bytes."""
 _HEADER_LINE: Final = re.compile(rb"[^\x00-\x20\x7f:]+: [^\x00-\x1f\x7f]+")
 
 HEADERS: Final = re.compile(
@@ -105,8 +110,10 @@ class _Site(Struct, frozen=True, kw_only=True):
     ended: bool
 
     def is_boundary(self, at: int) -> bool:
-        """Whether a record may begin at ``at`` (a mark), or the input ends there."""
-        return (self.ended and at == self.end) or self.buffer.startswith(MARK_HEAD, at, self.end)
+        """Whether a record begins at ``at``, be it with a damaged mark, or the input ends there."""
+        if self.buffer.startswith(MARK_HEAD, at, self.end) or (self.ended and at == self.end):
+            return True
+        return _begins_damaged(self.buffer, at, self.end)
 
     def proves(self, symbols: bytes, data_start: int, length: int) -> bool:
         """Whether the digest of a Blob markline is that of ``length`` bytes of data from ``data_start``."""
@@ -124,32 +131,42 @@ def settle(buffer: bytearray, start: int, *, at_end: bool) -> Verdict:
     assert available >= WINDOW_BYTES or at_end, "a decision waits for its window"
     ended = at_end and available < WINDOW_BYTES
     site = _Site(buffer=buffer, start=start, end=min(len(buffer), start + WINDOW_BYTES), ended=ended)
-    anchors = 0
-    for event in _EVENT.finditer(buffer, start, min(site.end, start + HEADER_BYTES_MAX)):
+    at, limit, anchors = start, min(site.end, start + HEADER_BYTES_MAX), 0
+    while event := _EVENT.search(buffer, at, limit):
+        at = event.end()
+        length = _LENGTH.match(buffer, at, site.end)
         if event["seal"]:
             if event.start() > start:
                 return _cut_off(site, event.start())
-        elif event["blob"]:
-            at_line_start = event.start() == start or buffer[event.start() - 1] == _LF
-            length = _LENGTH.match(buffer, event.end(), site.end)
-            if length and (at_line_start or buffer[event.end() - 1] == _LF):
-                return _declared(site, length, event["symbols"], event.end())
-            if at_line_start and anchors < _ANCHORS_MAX:
-                anchors += 1
-                if verdict := _repaired(site, event["symbols"], event.end()):
-                    return verdict
-        else:
-            length = _LENGTH.match(buffer, event.end(), site.end)
+        elif not event["blob"]:
             assert length is not None, "the event looked ahead at it"
-            return _declared(site, length, None, event.end())
+            return _declared(site, length, None, at)
+        else:
+            begins_line = event.start() == start or buffer[event.start() - 1] == _LF
+            ends_line = buffer[at - 1] == _LF
+            if length and (begins_line or ends_line):
+                return _declared(site, length, event["symbols"], at)
+            if begins_line and anchors < _ANCHORS_MAX:
+                anchors += 1
+                if verdict := _repaired(site, event["symbols"], at):
+                    return verdict
+            at -= 1  # The byte in the place of the line feed may belong to what comes next.
     return _assumed(site, None)
 
 
-def find_outer_mark(buffer: bytearray, at: int, end: int) -> int:
-    """The first mark in ``at..end`` that is not an inner one, or -1."""
+def find_outer_mark(buffer: bytearray, start: int, end: int) -> int:
+    """The first mark in ``start..end`` that is not an inner one, or -1. A damaged mark counts if a Seal follows it."""
+    at = start
     while (at := buffer.find(MARK_HEAD, at, end)) >= 0 and is_inner(buffer, at):
+        if at - SEAL_HEAD_SIZE >= start and _begins_damaged(buffer, at - SEAL_HEAD_SIZE, end):
+            return at - SEAL_HEAD_SIZE
         at += len(MARK_HEAD)
     return at
+
+
+def _begins_damaged(buffer: bytearray, at: int, end: int) -> bool:
+    """Whether a markline stands at ``at`` of which only the hash is intact."""
+    return _HASH_OF_MARKLINE.match(buffer, at + len(MARK_HEAD) + len("S."), end) is not None
 
 
 def is_inner(buffer: bytearray, mark: int) -> bool:
@@ -236,53 +253,40 @@ def _repaired(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
     """The end of a record whose ``Data-Length`` line, expected at ``anchor``, cannot be read."""
     if verdict := _repaired_nearby(site, symbols, anchor):
         return verdict
-    digits = _DIGITS.search(site.buffer, anchor, min(site.end, anchor + len(_LENGTH_NAME) + 16))
-    starts = _data_starts(site, anchor)
-    if digits:
-        for data_start in starts:
-            length = int(digits[1])
-            if site.is_boundary(data_start + length) and site.proves(symbols, data_start, length):
-                return _repair(site, data_start, length)
+    # The number is gone. Where the data may begin: after both line feeds, or where one of them is lost or changed.
+    first = site.buffer.find(b"\n", anchor, min(site.end, anchor + 2 * _LENGTH_LINE_BYTES_MAX))
+    if first < 0:
+        return None
+    starts = [first + 2] if site.buffer.startswith(b"\n", first + 1) else [first + 1, first + 2]
     return _repaired_by_marks(site, symbols, starts)
 
 
-def _data_starts(site: _Site, anchor: int) -> list[int]:
-    """Where the data may begin after a damaged line at ``anchor``: one or both line feeds, or a byte, may be lost."""
-    first = site.buffer.find(b"\n", anchor, min(site.end, anchor + 2 * len(_LENGTH_NAME) + 16))
-    if first < 0:
-        return []
-    if site.buffer.startswith(b"\n", first + 1):
-        return [first + 2]
-    second = site.buffer.find(b"\n", first + 1, min(site.end, first + 4))
-    return [first + 1, first + 2] + ([second + 1] if second > 0 else [])
-
-
 def _repaired_nearby(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
-    """Try every ``Data-Length`` line that differs in one byte from what stands at ``anchor``."""
-    for data_start, length in _nearby(site.buffer, anchor + len(_LENGTH_NAME)):
+    """Try every ``Data-Length`` line that is one edit away from what stands at ``anchor``."""
+    tried = set()
+    for data_start, length in _nearby(site.buffer, anchor):
         end = data_start + length
-        if end <= site.end and site.is_boundary(end) and site.proves(symbols, data_start, length):
-            return _repair(site, data_start, length)
+        if end <= site.end and site.is_boundary(end) and (data_start, length) not in tried:
+            tried.add((data_start, length))
+            if site.proves(symbols, data_start, length):
+                return _repair(site, data_start, length)
     return None
 
 
-def _nearby(buffer: bytearray, at: int) -> Iterator[tuple[int, int]]:
-    """(data start, length) for each ``digits LF LF`` that differs in at most one byte from what stands at ``at``."""
-    for width in range(1, len(str(profile.DATA_BYTES_MAX)) + 1):
-        text = bytes(buffer[at : at + width + 2])
-        wrong = [i for i, byte in enumerate(text) if (byte != _LF if i >= width else not 0x30 <= byte <= 0x39)]
-        if len(text) < width + 2 or len(wrong) > 1:
-            continue
-        digits = text[:width]
-        if not wrong or wrong[0] >= width:
-            yield at + len(text), int(digits)
-        if wrong and wrong[0] >= width:
-            continue
-        for place in wrong or range(width):
-            for digit in b"0123456789":
-                changed = digits[:place] + bytes([digit]) + digits[place + 1 :]
-                if changed[0] != 0x30 or width == 1:
-                    yield at + len(text), int(changed)
+def _nearby(buffer: bytearray, anchor: int) -> Iterator[tuple[int, int]]:
+    """(data start, length) for each line that may have stood at ``anchor`` before one byte was changed."""
+    text = bytes(buffer[anchor : anchor + _LENGTH_LINE_BYTES_MAX + 1])
+    for at in range(_LENGTH_LINE_BYTES_MAX + 1):
+        for before, shift in (
+            (text[:at] + b"?" + text[at + 1 :], 0),  # another byte stood here
+            (text[:at] + b"?" + text[at:], -1),  # a byte is missing here
+            (text[:at] + text[at + 1 :], 1),  # this byte was added
+        ):
+            # The unknown byte may be the last digit or the first line feed; so the longest and the shortest reading.
+            for reading in _LENGTH_READINGS:
+                if line := reading.match(before):
+                    for digit in b"0123456789" if b"?" in line[1] else b"?":
+                        yield anchor + line.end() + shift, int(line[1].replace(b"?", bytes([digit])))
 
 
 def _repaired_by_marks(site: _Site, symbols: bytes, starts: list[int]) -> Verdict | None:
@@ -309,8 +313,7 @@ def _ends(site: _Site, at: int) -> Iterator[int]:
 
 def _lies_across(site: _Site, data_start: int, end: int) -> bool:
     """Whether the mark at ``end`` is inside another record, so that the declared length cannot be right."""
-    line = site.buffer[site.buffer.rfind(b"\n", max(0, end - LOOK_BEHIND_BYTES), end - 1) + 1 : end - 1]
-    if site.buffer.startswith(MARK_HEAD + b"P", end) and _SIGNATURE_LINE.fullmatch(line):
+    if site.buffer.startswith(MARK_HEAD + b"P", end) and is_inner(site.buffer, end):
         return True
     return any(proven for _, proven in _crossings(site, data_start, end))
 
@@ -319,7 +322,7 @@ def _crossings(site: _Site, data_start: int, end: int) -> Iterator[tuple[int, bo
     """The records that begin in ``data_start..end`` and go on beyond: (end, whether that is proven)."""
     at = end
     for _ in range(_TRIES_MAX):
-        at = site.buffer.rfind(MARK_HEAD, data_start, at)
+        at = site.buffer.rfind(MARK_HEAD, data_start, min(site.end, at + len(MARK_HEAD) - 1))
         if at < 0:
             return
         headers = HEADERS.match(site.buffer, at, min(site.end, at + HEADER_BYTES_MAX))

@@ -11,6 +11,7 @@ what is there already is counted as duplicate.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, structs
@@ -35,6 +36,7 @@ UNIT_RECORDS_MAX: Final = 256
 
 UNIT_BYTES_MAX: Final = 1024 * 1024
 CHUNK_BYTES: Final = 256 * 1024
+_outcome_of: Final = attrgetter("outcome")
 
 
 class Sink(Protocol):
@@ -90,7 +92,7 @@ def ingest(
     def raws() -> Iterator[list[bytes]]:
         for unit in units:
             waiting.append(unit)
-            yield unit.raws
+            yield [extent.raw for extent in unit.extents]
 
     with Validators(workers) as pool:
         for answers in pool.validate(raws()):
@@ -107,15 +109,17 @@ def ingest(
 class _Unit:
     """Neighbours in the stream: extents to validate, and the damage found between them."""
 
-    __slots__ = ("damages", "items", "offsets", "raws", "size", "start")
+    __slots__ = ("damages", "extents", "size", "start")
 
     def __init__(self, start: int) -> None:
         self.start: Final = start
-        self.raws: Final[list[bytes]] = []
-        self.offsets: Final[list[int]] = []
+        self.extents: Final[list[Extent]] = []
         self.damages: Final[list[Damage]] = []
-        self.items = 0
         self.size = 0
+
+    @property
+    def items(self) -> int:
+        return len(self.extents) + len(self.damages)
 
 
 class _Reader:
@@ -160,9 +164,9 @@ class _Writer:
         return len(self._records) + len(self._rejected)
 
     def add(self, unit: _Unit, answers: list[Validated]) -> None:
-        for answer, offset in zip(answers, unit.offsets, strict=True):
+        for extent, answer in zip(unit.extents, answers, strict=True):
             if isinstance(answer, Invalid):
-                self._reject(answer.raw, answer.reason, answer.detail, offset)
+                self._reject(answer.raw, answer.reason, answer.detail, extent.offset)
             else:
                 self._records.append(answer)
         for damage in unit.damages:
@@ -172,7 +176,7 @@ class _Writer:
     def commit(self, durable_offset: int) -> None:
         """Write the batch, and say so once it is durable."""
         puts = self._store.put_records(self._records, rejected=self._rejected)
-        outcomes = Counter(put.outcome for put in puts)
+        outcomes = Counter(map(_outcome_of, puts))
         before = self.total
         self.total = Ingested(
             read=before.read + self.items,
@@ -194,17 +198,18 @@ class _Writer:
 def _gather(pieces: Iterable[Piece], items_max: int, bytes_max: int) -> Iterator[_Unit]:
     """Gather pieces into units. A unit holds at least one, however large that one is."""
     unit = _Unit(0)
+    items = 0
     for piece in pieces:
         size = len(piece.raw)
-        if unit.items == items_max or (unit.size + size > bytes_max and unit.items):
+        if items == items_max or (items and unit.size + size > bytes_max):
             yield unit
             unit = _Unit(piece.offset)
+            items = 0
         if isinstance(piece, Extent):
-            unit.raws.append(piece.raw)
-            unit.offsets.append(piece.offset)
+            unit.extents.append(piece)
         else:
             unit.damages.append(piece)
-        unit.items += 1
         unit.size += size
-    if unit.items:
+        items += 1
+    if items:
         yield unit

@@ -62,4 +62,4 @@ def test_problems_are_printed_safely_and_all_of_them(capsysbinary: pytest.Captur
     printer.flush()
     printer.flush()
     lines = capsysbinary.readouterr().out.decode().splitlines()
-    assert lines == ["rejected  a\\x1bb:7  no-mark  bad \\x1b[1m"] * 1001
+    assert lines == ["rejected  a\\x1bb:7         no-mark             bad \\x1b[1m"] * 1001

@@ -1,6 +1,8 @@
 """Bundles to damage: good Seals around one whose data holds other records."""
 
-from bobbin.records.bundle import BundleReader, Damage, Extent, Piece
+from functools import lru_cache
+
+from bobbin.records.bundle import BundleReader, Extent, Piece
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import build_plex, seal, validate
 from bobbin.records.signing import SigningKey
@@ -28,10 +30,13 @@ def read(bundle: bytes, *, chunk: int | None = None) -> list[Piece]:
 
 def is_good(piece: Piece) -> bool:
     """Whether a piece would be imported."""
-    if isinstance(piece, Damage):
-        return False
+    return isinstance(piece, Extent) and _is_valid(piece.raw)
+
+
+@lru_cache(maxsize=4096)
+def _is_valid(raw: bytes) -> bool:
     try:
-        validate(piece.raw)
+        validate(raw)
     except InvalidRecord:
         return False
     return True
@@ -39,6 +44,12 @@ def is_good(piece: Piece) -> bool:
 
 def imported(pieces: list[Piece]) -> list[bytes]:
     return [piece.raw for piece in pieces if is_good(piece)]
+
+
+def names(raws: list[bytes]) -> list[str]:
+    """The records of this module by name, others by how they begin: easier to read in a failing test than bytes."""
+    known = {BEFORE: "before", AFTER: "after", LAST: "last", PLANTED_SEAL: "planted Seal", PLANTED_PLEX: "planted Plex"}
+    return [known.get(raw, repr(raw[:60])) for raw in raws]
 
 
 def rejected(pieces: list[Piece]) -> list[bytes]:

@@ -1,14 +1,15 @@
 """The few curve operations, against affine arithmetic."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bobbin.records import curve
+from tests.properties.effort import scaled
 from tests.unit.records import reference_curve as reference
 
 SCALARS = st.integers(1, reference.N - 1) | st.sampled_from([1, 2, 3, reference.N - 1, reference.N - 2, 2**128, 2**255])
-SLOW = settings(max_examples=25)
+SLOW = scaled(0.25)
 
 NO_POINT_X = 5
 """5³ + 7 has no square root."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin import profile
@@ -17,6 +17,7 @@ from bobbin.records.ids import HashText, Kind
 from bobbin.records.reasons import InvalidRecord, Reason
 from bobbin.records.record import Blob, MalformedField, Plex, Seal, build_blob, build_plex, read_trusted, seal, validate
 from bobbin.records.signing import SigningKey
+from tests.properties.effort import scaled
 from tests.unit.records import forge
 from tests.unit.records.faults import FAULTS, UNFINISHED, Fault, broken
 from tests.unit.records.forge import APP, GROUP, NAME, PLEX, SEAL, TAI
@@ -253,7 +254,7 @@ def test_what_is_built_says_what_was_given_or_nothing_is_built(
     assert validate(made.raw) == made
 
 
-@settings(max_examples=20)
+@scaled(0.2)
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=50), st.binary(min_size=32, max_size=32).filter(any))
 def test_sealing(secret: bytes, data: bytes, auxiliary: bytes) -> None:
     key = SigningKey.from_secret(secret)

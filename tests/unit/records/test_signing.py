@@ -2,13 +2,14 @@
 
 import pytest
 from blake3 import blake3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.errors import IntegrityError, UsageError
 from bobbin.records import b64a, ids, signing
 from bobbin.records.ids import Verifier
 from bobbin.records.signing import InvalidSignature, SigningKey, is_valid, is_valid_plainly
+from tests.properties.effort import scaled
 from tests.unit.records import reference_curve as reference
 from tests.unit.records.test_curve import LARGE_X, NO_POINT_X, scalar_bytes
 from tests.vectors.load import load
@@ -21,7 +22,7 @@ MESSAGE = bytes.fromhex(VECTORS["signatures"][0]["message_hex"])
 AUXILIARY = b"\x01" * 32
 SIGNATURE = bytes.fromhex(VECTORS["signatures"][0]["signature_hex"])
 BYTES_32 = st.binary(min_size=32, max_size=32)
-SLOW = settings(max_examples=20)
+SLOW = scaled(0.2)
 
 
 def opinions(public_x: bytes, message: bytes, signature: bytes) -> bool:
@@ -225,7 +226,7 @@ ODD = st.sampled_from(
 PARTS = ODD | BYTES_32 | st.sampled_from([SIGNATURE[:32], SIGNATURE[32:], PUBLIC, MESSAGE])
 
 
-@settings(max_examples=60)
+@scaled(0.6)
 @given(
     PARTS | st.just(PUBLIC), PARTS | st.just(MESSAGE), PARTS | st.just(SIGNATURE[:32]), PARTS | st.just(SIGNATURE[32:])
 )

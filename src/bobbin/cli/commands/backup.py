@@ -27,11 +27,11 @@ def backup(
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
-    with Lace.open(folder) as lace:
+    with Lace.open(folder, read_only=True) as lace:
         keys = lace.key_names()
         with progress(f"backup {folder}", "steps") as meter:
             lace.backup(target, with_keys=with_keys, progress=meter)
-    with Lace.open(target) as copy:
+    with Lace.open(target, read_only=True) as copy:
         records = sum(copy.stat().records.values())
     copied = list(keys) if with_keys else []
     out.result(

@@ -34,6 +34,7 @@ def facts(
     Example: bobbin facts notes.lace Field _ Name _ links/1
     """
     from bobbin.facts.relations import check_pattern
+    from bobbin.facts.text import quote
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
@@ -49,13 +50,7 @@ def facts(
             if count == limit:
                 break
             count += 1
-            out.row({"predicate": predicate, "values": fact}, f"{predicate}({','.join(map(_quoted, fact))})")
+            out.row({"predicate": predicate, "values": fact}, printable(f"{predicate}({','.join(map(quote, fact))})"))
     if count == 0 and limit != 0:
         out.note("no such fact")
     return ExitCode.OK
-
-
-def _quoted(value: str) -> str:
-    """A constant as rules write it."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{printable(escaped)}'"

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
-from bobbin.cli.output import Output, not_found
+from bobbin.cli.output import Output
 
 
 def get(
@@ -34,8 +35,8 @@ def get(
     what = parse_wanted(wanted)
     with Lace.open(folder, read_only=True) as lace:
         record = lace.get(what)
-    if record is None:
-        return not_found(out, f"there is no record {wanted} in {folder}")
+        if record is None:
+            return record_not_found(out, lace, what)
     if as_json:
         out.json_text(encode(record))
     else:

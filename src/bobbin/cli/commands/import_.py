@@ -54,7 +54,9 @@ def import_(
         ledger = None if acknowledge is None else stack.enter_context(acknowledge.open("ab"))
         totals = [_import_file(lace, file, form, workers, out, ledger) for file in files]
     sums = {field: sum(getattr(total, field) for total in totals) for field in _COUNTS}
-    out.result({"event": "summary", "files": len(files), **sums}, *_summary(out, sums, time.monotonic() - began))
+    out.result(
+        {"event": "summary", "files": len(files), **sums}, *_summary(out, folder, sums, time.monotonic() - began)
+    )
     return ExitCode.NOT_ALL if sums["rejected"] or sums["refused"] else ExitCode.OK
 
 
@@ -83,7 +85,7 @@ def _import_file(
         return total
 
 
-def _summary(out: Output, sums: dict[str, int], seconds: float) -> list[str]:
+def _summary(out: Output, folder: Path, sums: dict[str, int], seconds: float) -> list[str]:
     def part(word: str, fg: str) -> str:
         count = sums[word]
         return out.style(f"{count:,} {word}", fg=fg if count else None, bold=bool(count))
@@ -92,5 +94,5 @@ def _summary(out: Output, sums: dict[str, int], seconds: float) -> list[str]:
     pace = f"{count_text(sums['read'], 'record')}, {size_text(sums['bytes_read'])} in {seconds:.1f} s"
     lines = [f"{' · '.join(parts)}  {out.style(f'({pace})', dim=True)}"]
     if sums["rejected"]:
-        lines.append("rejected bytes are kept in the quarantine: bobbin quarantine list")
+        lines.append(f"rejected bytes are in the quarantine: bobbin quarantine list {folder}")
     return lines

@@ -32,8 +32,8 @@ def quarantine_list(folder: LaceFolder, limit: Limit = None, as_json: AsJson = F
             if count == limit:
                 break
             count += 1
-            reason = f"{out.style(row.reason, bold=True)}  {out.style(row.detail)}"
-            out.row(_value(row), f"{row.id:>6}  {out.style(_origin(row))}  {size_text(row.size):>8}  {reason}")
+            head = f"{row.id:>6}  {size_text(row.size):>8}  {out.style(f'{row.reason:<21}', bold=True)}"
+            out.row(_value(row), f"{head}  {out.style(_origin(row))}  {out.style(row.detail)}")
     if count == 0:
         out.note("the quarantine is empty")
     return ExitCode.OK

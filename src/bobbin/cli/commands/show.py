@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
-from bobbin.cli.output import Json, Output, not_found
+from bobbin.cli.output import Json, Output
 from bobbin.cli.text import preview, size_text, utc_text
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def show(
     with Lace.open(folder, read_only=True) as lace:
         record = lace.get(what)
         if record is None:
-            return not_found(out, f"there is no record {wanted} in {folder}")
+            return record_not_found(out, lace, what)
     validate(record.raw, requested=record.hash)
     if as_json:
         out.result(_value(record))

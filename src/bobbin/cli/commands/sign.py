@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_hash
-from bobbin.cli.output import Output, not_found
+from bobbin.cli.output import Output
+from bobbin.records.coordinate import Address
 
 
 def sign(
@@ -29,7 +31,7 @@ def sign(
     hash_text = parse_hash(wanted)
     with Lace.open(folder) as lace:
         if not lace.have(hash_text):
-            return not_found(out, f"there is no record {hash_text} in {folder}")
+            return record_not_found(out, lace, Address(hash=hash_text))
         verifier = lace.key(key).verifier
         seal = lace.sign(hash_text, key=key)
     out.result({"hash": seal, "plex": hash_text, "signed_by": verifier}, seal)

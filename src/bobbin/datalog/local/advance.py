@@ -77,17 +77,20 @@ def _remove(state: State, rules: Sequence[PreparedRule], changes: Changes, budge
     for rule in rules:
         suspects = doubtful.setdefault(rule.target, set())
         for number, rows in _given(state, rule, changes, changes.removed):
-            suspects |= state.run(rule.on_lost(number), rows, budget=budget, past=changes.removed)
+            suspects |= state.run(rule.on_lost(number), rows, budget=budget, past=changes.removed, only_new=False)
         for number, guard in enumerate(rule.conjunction.guards):
             if isinstance(guard, Absent) and (new := changes.added.get(guard.read.source)):
-                suspects |= state.run(rule.on_appeared(number), new, budget=budget, past=changes.removed)
+                suspects |= state.run(
+                    rule.on_appeared(number), new, budget=budget, past=changes.removed, only_new=False
+                )
     removed: dict[Source, list[Row]] = {}
     for rule in rules:
         if suspects := doubtful[rule.target]:
-            suspects -= state.run(rule.on_doubt(), list(suspects), budget=budget)
+            suspects -= state.run(rule.on_doubt(), list(suspects), budget=budget, only_new=False)
     for target, suspects in doubtful.items():
         if gone := state.derived[target].discard(suspects):
             removed[target] = gone
+            budget.return_tuples(len(gone))
     return removed
 
 

@@ -1,7 +1,13 @@
 """What one evaluation may spend. Going past it is an error of the program, never a shortened answer."""
 
+from typing import Final
+
 from bobbin.datalog.limits import Limits
 from bobbin.errors import ProgramError
+
+TEST_STEPS: Final = 8
+CALL_STEPS: Final = 48
+"""What a comparison of texts, and any other call of a built-in, cost beside one row of a loop (measured)."""
 
 
 class LimitExceeded(ProgramError):
@@ -13,15 +19,16 @@ class LimitExceeded(ProgramError):
 
 
 class Budget:
-    """Counts tuples, rounds and steps of one evaluation."""
+    """Counts tuples, rounds, steps and computed values of one evaluation."""
 
-    __slots__ = ("_limits", "rounds", "steps", "tuples")
+    __slots__ = ("_limits", "rounds", "steps", "tuples", "values")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.tuples = 0
         self.rounds = 0
         self.steps = 0
+        self.values = 0
 
     def spend_steps(self, count: int) -> None:
         self.steps += count
@@ -32,11 +39,29 @@ class Budget:
         self.check_tuples(count)
         self.tuples += count
 
+    def return_tuples(self, count: int) -> None:
+        """Tuples went out of the derived relations."""
+        self.tuples -= count
+
+    @property
+    def tuples_left(self) -> int:
+        return self._limits.derived_tuples_max - self.tuples
+
     def check_tuples(self, waiting: int) -> None:
         """Stop when the tuples so far and those not yet counted are too many."""
         limit = self._limits.derived_tuples_max
         if self.tuples + waiting > limit:
             raise LimitExceeded("derived_tuples_max", f"the rules derive more than {limit} tuples")
+
+    def spend_values(self, count: int) -> None:
+        self.check_values(count)
+        self.values += count
+
+    def check_values(self, waiting: int) -> None:
+        """Stop when built-ins have computed too many texts, those not yet counted included."""
+        limit = self._limits.computed_values_max
+        if self.values + waiting > limit:
+            raise LimitExceeded("computed_values_max", f"the rules compute more than {limit} values")
 
     def check_held(self, rows: int) -> None:
         """Stop before an intermediate result takes more memory than a whole answer may."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bobbin.datalog.builtins import BUILTINS, Function, holds
-from bobbin.datalog.local.budget import Budget
+from bobbin.datalog.local.budget import CALL_STEPS, Budget
 from bobbin.datalog.local.columns import Block, Column, pack, unique
 from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Guard, Read, Source, Tested
 from bobbin.datalog.local.order import bound_positions
@@ -149,8 +149,15 @@ class _Bindings:
     def _apply_computed(self, guard: Computed) -> None:
         function = BUILTINS[guard.builtin]
         assert isinstance(function, Function)
-        results = self._call(guard.arguments, partial(_value, function))
-        numbers = np.array([-1 if text is None else self._values.encode(text) for text in results], dtype=np.int32)
+        first = len(self._values)
+
+        def number(texts: _Texts) -> int:
+            text = _value(function, texts)
+            self._budget.check_values(len(self._values) - first)
+            return -1 if text is None else self._values.encode(text)
+
+        numbers = np.array(self._call(guard.arguments, number), dtype=np.int32)
+        self._budget.spend_values(len(self._values) - first)
         match guard.result:
             case Wildcard():
                 self.keep(numbers >= 0)
@@ -163,7 +170,7 @@ class _Bindings:
     def _call(self, arguments: Sequence[Term], function: Callable[[_Texts], _Answer]) -> list[_Answer]:
         """A built-in's answer per binding, computed once per distinct arguments."""
         columns = [self.column(term) for term in arguments if not isinstance(term, Wildcard)]
-        self._budget.spend_steps(self.size)
+        self._budget.spend_steps(self.size * CALL_STEPS)
         distinct, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         texts = self._values.texts
         trailing: _Texts = (None,) * (len(arguments) - len(columns))
@@ -183,12 +190,9 @@ def _ranges(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Column]:
     """For each wanted key: where its rows begin in a permutation, and how many there are."""
     if len(chosen) == 1:
-        starts, permutation = block.direct(chosen[0])
-        top = len(starts) - 2
-        values = np.minimum(wanted[0], top)
-        begin = starts[values].astype(np.int64)
-        count = starts[values + 1].astype(np.int64) - begin
-        return begin, np.where(wanted[0] > top, 0, count), permutation
+        postings = block.postings(chosen[0])
+        begin, count = postings.ranges(wanted[0])
+        return begin, count, postings.permutation
     keys, permutation = block.ordered(chosen)
     packed = pack(wanted)
     begin = np.searchsorted(keys, packed, side="left")

@@ -21,6 +21,9 @@ Keys: TypeAlias = NDArray[np.int64]
 _MERGE_FRACTION: Final = 8
 """The block is rebuilt when a part this large of it has changed."""
 _MERGE_MIN: Final = 65_536
+_DENSE_FACTOR: Final = 4
+"""Direct addressing may waste this much room."""
+_SAMPLE_ROWS: Final = 16_384
 _MIX: Final = 0x9E3779B97F4A7C15
 
 
@@ -48,6 +51,51 @@ def pack_row(row: Sequence[int]) -> int:
     return packed - 0x10000000000000000 if packed >> 63 else packed
 
 
+class Postings:
+    """Where the rows of each value of one column are: a permutation in which equal values stand together.
+
+    Values that lie close together are addressed directly, others through the sorted list of those that occur.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.permutation = np.argsort(column, kind="stable").astype(np.int32)
+        ordered = column[self.permutation]
+        first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1)).astype(np.int32)
+        self._values = ordered[first]
+        self._starts = np.append(first, np.int32(len(column)))
+        self._low = int(self._values[0]) if len(first) else 0
+        span = int(self._values[-1]) - self._low + 1 if len(first) else 0
+        self._dense = span <= _DENSE_FACTOR * len(first)
+        if self._dense:
+            counts = np.zeros(span + 2, dtype=np.int32)
+            counts[self._values - self._low + 1] = np.diff(self._starts)
+            self._starts = np.cumsum(counts, dtype=np.int32)
+            self._values = self._values[:0]
+
+    def range(self, value: int) -> tuple[int, int]:
+        """The stretch of the permutation that holds a value's rows."""
+        if self._dense:
+            place = value - self._low
+            if not 0 <= place < len(self._starts) - 1:
+                return 0, 0
+        else:
+            place = bisect_left(self._values.data, value)
+            if place == len(self._values) or self._values[place] != value:
+                return 0, 0
+        return int(self._starts[place]), int(self._starts[place + 1])
+
+    def ranges(self, values: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(begin, count) of the stretch of each value."""
+        if self._dense:
+            inside = (values >= self._low) & (values < self._low + len(self._starts) - 1)
+            places = np.where(inside, values - self._low, 0)
+        else:
+            places = np.minimum(np.searchsorted(self._values, values), max(len(self._values) - 1, 0))
+            inside = self._values[places] == values
+        begin = self._starts[places].astype(np.int64)
+        return begin, np.where(inside, self._starts[places + 1] - begin, 0)
+
+
 class Block:
     """Rows that do not change, as columns, with the indexes made so far."""
 
@@ -55,19 +103,15 @@ class Block:
         """``columns`` hold no row twice. Rows without columns have only their number, 0 or 1."""
         self.columns = tuple(columns)
         self.size = len(columns[0]) if columns else size or 0
-        self._direct: dict[int, tuple[Column, Column]] = {}
+        self._postings: dict[int, Postings] = {}
         self._sorted: dict[Positions, tuple[Keys, Column]] = {}
         self._distinct: dict[Positions, int] = {}
 
-    def direct(self, place: int) -> tuple[Column, Column]:
-        """(starts, permutation): the rows with value v are permutation[starts[v]:starts[v + 1]]."""
-        found = self._direct.get(place)
+    def postings(self, place: int) -> Postings:
+        """Where the rows of each value at one position are."""
+        found = self._postings.get(place)
         if found is None:
-            column = self.columns[place]
-            top = int(column.max()) + 1 if self.size else 0
-            starts = np.zeros(top + 2, dtype=np.int32)
-            np.cumsum(np.bincount(column, minlength=top + 1), out=starts[1:])
-            found = self._direct[place] = starts, np.argsort(column, kind="stable").astype(np.int32)
+            found = self._postings[place] = Postings(self.columns[place])
         return found
 
     def ordered(self, positions: Positions) -> tuple[Keys, Column]:
@@ -80,31 +124,43 @@ class Block:
         return found
 
     def distinct(self, positions: Positions) -> int:
-        """How many different keys these positions have."""
+        """About how many different keys these positions have: exact for few rows, from a sample for many."""
         count = self._distinct.get(positions)
         if count is None:
-            if len(positions) == 1:
-                starts, _ = self.direct(positions[0])
-                count = int(np.count_nonzero(np.diff(starts)))
-            else:
-                keys, _ = self.ordered(positions)
-                count = int(np.count_nonzero(np.diff(keys))) + 1 if self.size else 0
-            self._distinct[positions] = count
+            step = max(1, self.size // _SAMPLE_ROWS)
+            sample = pack([self.columns[place][::step] for place in positions])
+            seen = len(np.unique(sample))
+            # Values that hardly repeat in the sample hardly repeat at all; others have mostly been seen.
+            count = self._distinct[positions] = seen * step if seen * 2 > len(sample) else seen
         return count
+
+    def selective(self) -> int:
+        """The position with the most values."""
+        return max(range(len(self.columns)), key=lambda place: self.distinct((place,)))
 
     def matching(self, positions: Positions, key: Key) -> Column:
         """The numbers of the rows that have this key."""
         if isinstance(key, int):
-            starts, permutation = self.direct(positions[0])
-            if key + 1 >= len(starts):
-                return permutation[:0]
-            return permutation[starts[key] : starts[key + 1]]
+            postings = self.postings(positions[0])
+            begin, end = postings.range(key)
+            return postings.permutation[begin:end]
         keys, permutation = self.ordered(positions)
         packed = pack_row(key)
         view = keys.data
         found = permutation[bisect_left(view, packed) : bisect_right(view, packed)]
         if len(positions) > 2 and len(found):
             for place, value in zip(positions, key, strict=True):
+                found = found[self.columns[place][found] == value]
+        return found
+
+    def find(self, row: Row) -> Column:
+        """The number of a row, if it is here: through its most selective value, without an index of whole rows."""
+        if not self.columns or not self.size:
+            return np.arange(self.size, dtype=np.int32)
+        first = self.selective()
+        found = self.matching((first,), row[first])
+        for place, value in enumerate(row):
+            if place != first and len(found):
                 found = found[self.columns[place][found] == value]
         return found
 
@@ -135,7 +191,7 @@ class ColumnTable:
 
     def has(self, row: Row) -> bool:
         """Whether a row is in the relation."""
-        return row in self.tail.rows or (self._in_block(row) and row not in self.gone)
+        return row in self.tail.rows or (len(self.block.find(row)) > 0 and row not in self.gone)
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Add rows; returns those that were new."""
@@ -172,12 +228,6 @@ class ColumnTable:
         """Add a block of rows, none of which is there yet."""
         self.block = join_blocks(self.merged(), block)
 
-    def _in_block(self, row: Row) -> bool:
-        if not self.block.size or not self.arity:
-            return self.block.size > 0
-        positions = tuple(range(self.arity))
-        return len(self.block.matching(positions, row if self.arity > 1 else row[0])) > 0
-
     def _merge_when_due(self) -> None:
         changed = len(self.tail) + len(self.gone)
         if changed > max(_MERGE_MIN, self.block.size // _MERGE_FRACTION):
@@ -189,9 +239,8 @@ class ColumnTable:
             kept = Block(())
         elif self.gone:
             mask = np.ones(self.block.size, dtype=np.bool_)
-            positions = tuple(range(self.arity))
             for row in self.gone:
-                mask[self.block.matching(positions, row if self.arity > 1 else row[0])] = False
+                mask[self.block.find(row)] = False
             kept = Block([column[mask] for column in kept.columns])
         self.block = join_blocks(kept, late)
         self.tail, self.gone = Table(self.arity), set()

@@ -22,6 +22,7 @@ def complete(
     """Derive everything that the rules of a stratum yield. What it held before is dropped."""
     for union in stratum.unions:
         target = Source(union.predicate)
+        budget.return_tuples(len(state.derived[target]))
         state.derived[target] = Table(state.derived[target].arity)
     reads = frozenset().union(*(rule.reads for rule in rules))
     if sum(map(state.size, reads)) >= columns_min:

@@ -80,11 +80,11 @@ class Database:
         supply = self._sources.get(source.predicate)
         if source.name is None:
             rows = supply.enumerate(source.predicate) if supply else ()
-            return relation(arity, map(self.values.encode_row, rows))
+            return relation(arity, rows, self.values)
         position = SLICED[source.predicate]
         pattern = tuple(source.name if place == position else None for place in range(arity))
         matches = supply.match(source.predicate, pattern) if supply else ()
-        return relation(arity - 1, (self.values.encode_row(_without(row, position)) for row in matches))
+        return relation(arity - 1, (_without(row, position) for row in matches), self.values)
 
     def _each(self, facts: Facts, change: _Change) -> dict[Source, list[Row]]:
         """Apply a change to every loaded relation that these facts belong to."""

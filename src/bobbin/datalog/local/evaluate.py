@@ -52,6 +52,7 @@ class Executable:
         The database has taken the changes in already. After an error the state is worthless: evaluate anew.
         """
         budget = Budget(self.limits)
+        budget.spend_tuples(sum(map(len, state.derived.values())))
         added, removed = dict(changes.added), dict(changes.removed)
         derived = Changes({}, {})
         for stratum, rules in self._strata:

@@ -1,6 +1,7 @@
 """The derived relations of one program over one database, and how a rule runs on them."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from bobbin.datalog.local.budget import Budget
 from bobbin.datalog.local.codegen import Need
@@ -14,7 +15,9 @@ from bobbin.datalog.local.relation import Relation
 from bobbin.datalog.local.table import Index, Key, Positions, Row, Table
 from bobbin.facts.relations import Tuple
 
-Rows = Mapping[Source, list[Row]]
+Rows: TypeAlias = Mapping[Source, list[Row]]
+
+_SLACK_MIN: Final = 65_536
 
 
 class State:
@@ -29,6 +32,11 @@ class State:
         """Everything derived for a predicate; nothing for one that no rule defines."""
         table = self.derived.get(Source(predicate))
         return frozenset() if table is None else frozenset(map(self.database.values.decode_row, table.rows))
+
+    def count(self, predicate: str) -> int:
+        """How many tuples are derived for a predicate."""
+        table = self.derived.get(Source(predicate))
+        return 0 if table is None else len(table)
 
     def table(self, source: Source) -> Relation:
         """A relation, derived or base."""
@@ -57,20 +65,37 @@ class State:
         return len(table) / max(table.distinct(positions), 1)
 
     def run(
-        self, rule: PreparedRule, given: Collection[Row] = (), *, budget: Budget, past: Rows | None = None
+        self,
+        rule: PreparedRule,
+        given: Collection[Row] = (),
+        *,
+        budget: Budget,
+        past: Rows | None = None,
+        only_new: bool = True,
     ) -> set[Row]:
-        """What a rule derives, new or not. With ``past``, relations still hold the rows that they have lost."""
+        """What a rule derives. With ``past``, relations still hold the rows that they have lost.
+
+        Rows that the target holds already may be among them, or be left out; with ``only_new=False``, these are the
+        rows that matter, and others may be left out.
+        """
         compiled = rule.compiled(self.size, self.estimate)
         values = self.database.values
         found: set[Row] = set()
 
         def spend(steps: int) -> None:
             budget.spend_steps(steps)
-            budget.check_tuples(len(found))
+            budget.check_values(len(values) - first)
+            if len(found) > budget.tuples_left + max(budget.tuples_left // 4, _SLACK_MIN):
+                # Rows that the target has do not count. Sorting them out is dear, so it waits until it must be.
+                held = self.derived[rule.target].rows
+                found.difference_update([row for row in found if (row in held) == only_new])
+                budget.check_tuples(len(found) if only_new else 0)
 
         needs = [given if need.delta else self._supply(need, past or {}) for need in compiled.needs]
         constants = [values.encode(text) for text in compiled.constants]
+        first = len(values)
         compiled.function(*needs, *constants, values.texts, values.encode, spend, found.add)
+        budget.spend_values(len(values) - first)
         return found
 
     def run_on_columns(self, rule: PreparedRule, given: Block | None, *, budget: Budget) -> Block:

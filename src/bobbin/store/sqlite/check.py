@@ -23,7 +23,7 @@ from bobbin.store.base import Finding, Progress
 from bobbin.store.sqlite import coding, facts, lookup, migrations, tally
 
 _PROGRESS_EVERY: Final = 256
-_DAMAGE: Final = (apsw.Error, UnicodeDecodeError, BobbinError, TypeError, ValueError)
+_DAMAGE: Final = (apsw.Error, BobbinError, AttributeError, TypeError, ValueError)
 """What reading damaged rows can raise: SQLite's own errors, or values that no column may hold."""
 
 _ORPHANS: Final = {
@@ -46,7 +46,7 @@ def check(connection: apsw.Connection, *, progress: Progress | None) -> Iterator
     """Everything that is wrong with what this connection sees. Its moment must be pinned."""
     yield from _guarded("file", _check_file(connection))
     yield from _guarded("schema", _check_schema(connection))
-    yield from _guarded("records", _check_records(connection, progress))
+    yield from _check_records(connection, progress)
     for table in _ORPHANS:
         yield from _guarded(table, _check_orphans(connection, table))
     yield from _guarded("tally", _check_tally(connection))
@@ -80,15 +80,40 @@ def _check_schema(connection: apsw.Connection) -> Iterator[Finding]:
 
 
 def _check_records(connection: apsw.Connection, progress: Progress | None) -> Iterator[Finding]:
-    total = sum(tally.read(connection).records().values())
-    done = 0
-    for (number,) in connection.execute("SELECT id FROM record ORDER BY id"):
+    tell = progress or (lambda _done, _total: None)
+    total, done = _count(connection), 0
+    tell(0, total)
+    unreadable: list[Finding] = []
+    for number in _numbers(connection, unreadable):
         yield from _guarded(f"record {number}", _check_record(connection, number))
         done += 1
-        if progress is not None and done % _PROGRESS_EVERY == 0:
-            progress(done, max(total, done))
-    if progress is not None:
-        progress(done, done)
+        if done % _PROGRESS_EVERY == 0:
+            tell(done, max(total, done))
+    tell(done, done)
+    yield from unreadable
+
+
+def _count(connection: apsw.Connection) -> int:
+    try:
+        return sum(tally.read(connection).records().values())
+    except _DAMAGE:
+        # Only the progress is poorer for it; what is wrong is found below.
+        return 0
+
+
+def _numbers(connection: apsw.Connection, unreadable: list[Finding]) -> Iterator[int]:
+    """The number of each record, as far as the damage allows; where it stops is told in ``unreadable``."""
+    last = -(2**63)
+    while True:
+        try:
+            row = connection.execute("SELECT id FROM record WHERE id > ? ORDER BY id LIMIT 1", (last,)).fetchone()
+        except _DAMAGE as error:
+            unreadable.append(Finding("records", f"cannot be read to the end: {error}"))
+            return
+        if row is None:
+            return
+        last = row[0]
+        yield last
 
 
 def _check_record(connection: apsw.Connection, number: int) -> Iterator[Finding]:

@@ -77,7 +77,7 @@ def hash_of_raw(raw: bytes) -> HashText:
     """The name that a record's bytes open with."""
     try:
         return HashText(raw[NAME].decode("ascii"))
-    except UnicodeDecodeError as error:
+    except (TypeError, UnicodeDecodeError) as error:
         raise StoreError("the store is damaged: a record has lost its name", retry=False) from error
 
 

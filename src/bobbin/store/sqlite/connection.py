@@ -63,14 +63,18 @@ class Source(Struct, frozen=True, kw_only=True):
             connection = apsw.Connection(name, flags=flags, vfs=self.config.vfs)
         except UnicodeEncodeError as error:
             raise UsageError(f"SQLite cannot open a path that is not UTF-8: {name!r}") from error
-        connection.set_busy_timeout(self.config.busy_timeout_ms)
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.pragma("cache_size", -(cache_bytes // 1024))
-        if may_write:
-            set_up_writing(connection, self.config)
-        else:
-            connection.pragma("query_only", 1)
+        try:
+            connection.set_busy_timeout(self.config.busy_timeout_ms)
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.pragma("cache_size", -(cache_bytes // 1024))
+            if may_write:
+                set_up_writing(connection, self.config)
+            else:
+                connection.pragma("query_only", 1)
+        except BaseException:
+            connection.close(force=True)
+            raise
         return connection
 
 
@@ -93,8 +97,8 @@ def fingerprint_of(path: Path) -> tuple[int, int, int]:
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
     """Everything inside is written, or nothing is. Waits for its turn at the start, so it never fails half-way."""
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -1,9 +1,9 @@
 """What is at a place: walks along the index of places, names and times.
 
 A listing costs what it answers, not what the store holds. Everything below a prefix is one range of the index; with
-``tips`` the walk takes the newest record of each coordinate and jumps over the older ones. Groups,
-apps and names come in the order of their UTF-8 bytes; at one coordinate the newest (TAI, hash text) comes first. Hash
-texts sort like (kind, digest), so no text is built to compare.
+``tips`` the walk takes the newest record of each coordinate and jumps over the older ones. Groups, apps and names
+come in the order of their UTF-8 bytes; at one coordinate the newest (TAI, hash text) comes first. Hash texts sort
+like (kind, digest), so no text is built to compare.
 """
 
 from collections.abc import Iterator

@@ -39,12 +39,12 @@ def get(cursor: apsw.Cursor, hash_text: HashText) -> bytes | None:
     return None
 
 
-def locate(connection: apsw.Connection, hash_text: HashText) -> StoreRecordId | None:
+def locate(cursor: apsw.Cursor | apsw.Connection, hash_text: HashText) -> StoreRecordId | None:
     """Where a record stands, or None."""
-    kind, digest = ids.parse_hash(hash_text)
-    for number, found_kind, found_digest in connection.execute(LOCATE, (coding.key_of(digest),)):
-        if found_digest == digest and found_kind == kind:
+    for number, kind, digest in cursor.execute(LOCATE, (coding.key_of_hash(hash_text),)):
+        if coding.hash_text(kind, digest) == hash_text:
             return StoreRecordId(number)
+    ids.parse_hash(hash_text)
     return None
 
 

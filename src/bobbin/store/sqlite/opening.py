@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+from msgspec import structs
 
 from bobbin.errors import UsageError
 from bobbin.store.base import StoreError
@@ -37,14 +38,9 @@ def open_store(
     """
     config = config or Config()
     path = path.absolute()
-    if not path.exists():
-        if not create or read_only:
-            raise UsageError(f"there is no store at {path}")
+    if create and not read_only and not _is_there(path):
         _create(path)
-    if not path.is_file():
-        raise UsageError(f"there is no store at {path}: it is not a file")
-    if path.stat().st_size == 0:
-        raise UsageError(f"there is no store at {path}: the file is empty")
+    _require_file(path)
     source, connection = _connect(path, config, read_only=read_only)
     try:
         with faults.translated(path, connection):
@@ -57,6 +53,25 @@ def open_store(
     except BaseException:
         connection.close(force=True)
         raise
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(f"the store {path} cannot be reached ({error})", retry=False) from error
+    return True
+
+
+def _require_file(path: Path) -> None:
+    if not _is_there(path):
+        raise UsageError(f"there is no store at {path}")
+    if not path.is_file():
+        raise UsageError(f"there is no store at {path}: it is not a file")
+    if path.stat().st_size == 0:
+        raise UsageError(f"there is no store at {path}: the file is empty")
 
 
 def _create(path: Path) -> None:
@@ -82,17 +97,27 @@ def _create(path: Path) -> None:
 def _connect(path: Path, config: Config, *, read_only: bool) -> tuple[Source, apsw.Connection]:
     source = Source(path=path, access=Access.READ if read_only else Access.WRITE, config=config)
     with faults.translated(path):
-        connection = source.main()
         try:
-            connection.pragma("user_version")
+            return source, _first_look(source)
         except (apsw.CantOpenError, apsw.ReadOnlyError):
-            # SQLite cannot make its files for locks and log beside the database.
-            connection.close(force=True)
+            # SQLite cannot make its files for locks and log beside the database. Without a log there is no writer.
             if not read_only or path.with_name(f"{path.name}-wal").exists():
                 raise
-            source = Source(path=path, access=Access.READ_UNLOCKED, config=config, fingerprint=fingerprint_of(path))
-            connection = source.main()
-        return source, connection
+            source = structs.replace(source, access=Access.READ_UNLOCKED, fingerprint=fingerprint_of(path))
+            return source, _first_look(source)
+
+
+def _first_look(source: Source) -> apsw.Connection:
+    """A connection that has read the file's header, so that it is known to be a database that can be read."""
+    connection = source.main()
+    try:
+        # Until the file is known to be a store, closing must not bring a log of someone else's into it.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.pragma("user_version")
+    except BaseException:
+        connection.close(force=True)
+        raise
+    return connection
 
 
 def _identify(connection: apsw.Connection, path: Path) -> None:
@@ -104,6 +129,7 @@ def _identify(connection: apsw.Connection, path: Path) -> None:
         raise StoreError(f"{sentence} {migrations.VERSION})", retry=False)
     if version < 1:
         raise StoreError(f"the store {path} is damaged: its schema version is {version}", retry=False)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def _make_ready(connection: apsw.Connection, path: Path) -> None:

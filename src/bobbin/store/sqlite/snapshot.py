@@ -33,8 +33,10 @@ class SqliteSnapshot:
     def have(self, hash: HashText) -> bool:
         """Whether a record is stored."""
         self._moment.require_open()
-        with faults.translated(self._moment.path):
+        try:
             return lookup.locate(self._moment.connection, hash) is not None
+        except apsw.Error as error:
+            raise faults.translate(error, self._moment.path) from error
 
     def scan(self, *, after: StoreRecordId = lookup.START, limit: int | None = None) -> Iterator[StoredRecord]:
         """Records in commit order, those with an id above ``after``."""

@@ -256,9 +256,10 @@ class SqliteStore:
 
     def have(self, hash: HashText) -> bool:
         """Whether a record is stored."""
-        self._require_open()
-        with faults.translated(self._path):
+        try:
             return lookup.locate(self._connection, hash) is not None
+        except apsw.Error as error:
+            raise faults.translate(error, self._path) from error
 
     def high_water(self) -> StoreRecordId:
         """The id of the newest record that this view can have seen (0 for none ever)."""

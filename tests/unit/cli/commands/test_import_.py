@@ -43,7 +43,7 @@ def test_lines_for_people(folder: Path, cli: Cli, tmp_path: Path) -> None:
     answer = cli("import", folder, path)
     assert answer.code == 1
     for line, (offset, reason) in zip(answer.lines, damaged.bad, strict=False):
-        assert line.startswith(f"rejected  {path}:{offset}  {reason}")
+        assert line.split()[:3] == ["rejected", f"{path}:{offset}", reason]
     assert answer.lines[2].startswith("4 stored · 0 duplicate · 0 refused · 2 rejected")
     assert "quarantine" in answer.lines[3]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import apsw
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bobbin.store.sqlite.dictionary import Places, Texts
@@ -74,6 +74,7 @@ def test_what_is_forgotten_is_looked_up_again(connection: apsw.Connection) -> No
     assert texts.numbers(connection, {"a"}) == {"a": 2}
 
 
+@settings(max_examples=40)
 @given(batches=st.lists(st.sets(st.integers(0, 40).map(str), max_size=12), max_size=20))
 def test_the_cache_is_bounded_and_never_wrong(batches: list[set[str]]) -> None:
     connection = apsw.Connection(":memory:")

@@ -1,0 +1,30 @@
+"""The tour runs to its end, every claim of it holds, and it is plain text where nobody looks on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.command import environment
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_the_demo_keeps_its_claims(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "demo"],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment() | {"TMPDIR": str(tmp_path)},
+        check=False,
+        timeout=300,
+    )
+    shown = done.stdout.decode()
+    assert done.returncode == 0, shown
+    assert "claims held" in shown
+    assert "✗" not in shown
+    assert "\x1b" not in shown
+    assert done.stderr == b""
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"

@@ -1,0 +1,100 @@
+from bobbin.datalog.explanation import Checked, Cut, Derived, Failure, Given, Missing, Statement
+from bobbin.policy.decide import evaluate
+from bobbin.policy.narrate import describe, narrate, shorten
+from bobbin.policy.verdict import explain
+from tests.policy_worlds import ALICE, BOB, DING, claims, plex, policy, record, situation, stored
+
+_P, _Q = plex(1), plex(2)
+_FACT = Statement("A", ("x",))
+
+
+def test_long_identifiers_are_shortened_and_nothing_else() -> None:
+    assert shorten(f"Field('{_P}','Signed-By','0','{ALICE}')") == "Field('P.00000000…','Signed-By','0','V.OEL2sxn4…')"
+    assert shorten("P.abc.H3 and V.x") == "P.abc.H3 and V.x"
+    assert shorten("E.VVBTh8kMnUEQp95bnyjcvTDW8z1sUF7rXwzSGiDdudC") == "E.VVBTh8kM…"
+
+
+def test_a_withheld_record_in_words() -> None:
+    facts = stored(record(_P, Group="v", App="ding"))
+    text = narrate(explain(evaluate(policy(DING), situation(facts)), _P))
+    assert text == (
+        f"{_P}\n"
+        "  to V.KUEKyigQ…: withheld\n"
+        "    ✓ it is stored here\n"
+        "    ✗ our selector does not choose it\n"
+        "    ✗ our query policy does not show it to the peer\n"
+        "    ✗ the peer's selector does not choose it\n"
+        "  from V.KUEKyigQ…: not requested\n"
+        "    ✗ the peer does not advertise it\n"
+        "\n"
+        "Our selector does not choose it:\n"
+        "  one rule could derive SelectHave('P.00000000…'), but:\n"
+        "    line 2: SelectHave(P) :- Have(P), Field(P,'App',_,'ding'), Field(P,'Group',_,'u').\n"
+        "      meets 2 of 3 conditions and fails at Field(P,'Group',_,'u')\n"
+        "      because the Group of P.00000000… is 'v', not 'u'\n"
+    )
+
+
+def test_full_texts_on_demand() -> None:
+    facts = stored(record(_P, Group="v", App="ding"))
+    text = narrate(explain(evaluate(policy(DING), situation(facts)), _P), full=True)
+    assert BOB in text
+    assert "…" not in text
+
+
+def test_a_requested_record_in_words() -> None:
+    advertised = claims({_Q: {"Group": "u", "App": "ding"}})
+    text = narrate(explain(evaluate(policy(DING), situation(stored(), advertised)), _Q))
+    assert "from V.KUEKyigQ…: requested" in text
+    assert "SelectAdvertised('P.00000000…','V.KUEKyigQ…')  by line 1" in text
+    assert "Our selector does not choose it" not in text, "of a record that is not here, that is no news"
+
+
+def test_derivations_in_words() -> None:
+    tree = Derived(_FACT, "A(X) :- B(X), not C(X), D(X).", 7, (Given(_FACT), Checked(_FACT), Cut(_FACT, "shown above")))
+    assert list(describe(tree)) == [
+        "A('x')  by line 7",
+        "  A(X) :- B(X), not C(X), D(X).",
+        "    A('x')",
+        "    A('x')",
+        "    A('x')  (shown above)",
+    ]
+    assert list(describe(Derived(_FACT, "A('x').", 3, ()))) == ["A('x')  by line 3, where it stands as a fact"]
+
+
+def _failure(literal: str, instance: Statement, **more: object) -> list[str]:
+    failure = Failure(rule="R.", line=1, literal=literal, instance=instance, **more)  # type: ignore[arg-type]
+    return list(describe(Missing(_FACT, (failure,))))[2:]
+
+
+def test_failures_in_words() -> None:
+    has_none = Statement("Field", ("p", "App", None, "x"))
+    assert _failure("…", has_none) == ["    fails at …", "    because p has no App"]
+    claimed = Statement("AdvertisedField", ("p", "s", "App", None, None))
+    assert _failure("…", claimed)[1] == "    because p is said to have no App"
+    near = (Statement("AdvertisedField", ("p", "s", "App", "0", "y")),)
+    wanted = Statement("AdvertisedField", ("p", "s", "App", None, "x"))
+    assert _failure("…", wanted, nearest=near)[1] == "    because the App of p is 'y', not 'x'"
+    anything = Statement("Field", (None, "App", None, "x"))
+    assert _failure("…", anything)[1] == "    because Field(_,'App',_,'x') does not hold"
+    assert "not among the records" in _failure("…", Statement("Have", ("p",)))[1]
+    assert _failure("…", Statement("Advertised", ("p", "s")))[1] == "    because p is not advertised"
+    assert _failure("…", Statement("Lt", ("b", "a")))[1] == "    because Lt('b','a') does not hold"
+    helper = _failure("…", Statement("M", ("a",)), nearest=(Statement("M", ("b",)),))
+    assert helper[1] == "    because M('a') does not hold; nearest: M('b')"
+    contradicted = _failure("…", Statement("M", ("a", None), negated=True), because=Given(Statement("M", ("a", "b"))))
+    assert contradicted[1] == "    because M('a','b') holds"
+
+
+def test_other_endings_in_words() -> None:
+    assert list(describe(Missing(_FACT, (), "no such fact is there"))) == ["A('x'): no such fact is there"]
+    about = Failure(rule="A('q').", line=1, literal=None, note="it is about A('q')")
+    cut = Failure(rule="A(X) :- B(X).", line=2, literal=None, note="not followed further")
+    assert list(describe(Missing(_FACT, (about, cut), "3 more rules fail too"))) == [
+        "2 rules could derive A('x'), but:",
+        "  line 1: A('q').",
+        "    does not apply: it is about A('q')",
+        "  line 2: A(X) :- B(X).",
+        "    not followed further",
+        "  3 more rules fail too",
+    ]
