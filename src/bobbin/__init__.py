@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bobbin.config.keys import KeyFileError, NoSuchKey
     from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
-    from bobbin.lace import Lace
+    from bobbin.lace import Lace, NoLace, RefusedRecord
     from bobbin.records.coordinate import Address, Coordinate, Prefix
     from bobbin.records.ids import HashText, Kind, Verifier
     from bobbin.records.reasons import InvalidRecord, Reason
@@ -39,9 +40,12 @@ _HOMES = {
     "Ingested": "bobbin.runtime.ingest",
     "IntegrityError": "bobbin.errors",
     "InvalidRecord": "bobbin.records.reasons",
+    "KeyFileError": "bobbin.config.keys",
     "Kind": "bobbin.records.ids",
     "Lace": "bobbin.lace",
     "Listed": "bobbin.store.base",
+    "NoLace": "bobbin.lace",
+    "NoSuchKey": "bobbin.config.keys",
     "PeerError": "bobbin.errors",
     "Plex": "bobbin.records.record",
     "Prefix": "bobbin.records.coordinate",
@@ -51,6 +55,7 @@ _HOMES = {
     "Reason": "bobbin.records.reasons",
     "Record": "bobbin.records.record",
     "Refusal": "bobbin.store.base",
+    "RefusedRecord": "bobbin.lace",
     "ResourceError": "bobbin.errors",
     "Seal": "bobbin.records.record",
     "SigningKey": "bobbin.records.signing",
@@ -73,9 +78,12 @@ __all__ = [
     "Ingested",
     "IntegrityError",
     "InvalidRecord",
+    "KeyFileError",
     "Kind",
     "Lace",
     "Listed",
+    "NoLace",
+    "NoSuchKey",
     "PeerError",
     "Plex",
     "Prefix",
@@ -85,6 +93,7 @@ __all__ = [
     "Reason",
     "Record",
     "Refusal",
+    "RefusedRecord",
     "ResourceError",
     "Seal",
     "SigningKey",

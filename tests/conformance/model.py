@@ -144,6 +144,7 @@ class ModelStore(_View):
 
     def put_many(self, raws: Iterable[bytes], *, source: str = "") -> Puts:
         answers: Puts = []
+        changed = False
         items = list(raws)
         self._require_writable()
         for raw in items:
@@ -151,18 +152,17 @@ class ModelStore(_View):
                 answers.append(self._put(validate(raw)))
             except InvalidRecord as failure:
                 reason = str(failure.reason)
-                self._quarantine(Rejected(raw=raw, reason=reason, detail=failure.detail, source=source))
+                changed |= self._quarantine(Rejected(raw=raw, reason=reason, detail=failure.detail, source=source))
                 answers.append(Put(Outcome.REJECTED, None, reason=reason, detail=failure.detail))
-        if any(answer.outcome in {Outcome.STORED, Outcome.REJECTED} for answer in answers):
+        if changed or any(answer.outcome is Outcome.STORED for answer in answers):
             self._commit()
         return answers
 
     def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Puts:
         self._require_writable()
         answers = [self._put(record) for record in records]
-        for item in rejected:
-            self._quarantine(item)
-        if rejected or any(answer.outcome is Outcome.STORED for answer in answers):
+        quarantined = [self._quarantine(item) for item in rejected]
+        if any(quarantined) or any(answer.outcome is Outcome.STORED for answer in answers):
             self._commit()
         return answers
 
@@ -176,7 +176,10 @@ class ModelStore(_View):
         self._state.records[self._state.high_water] = record
         return Put(Outcome.STORED, record.hash, StoreRecordId(self._state.high_water))
 
-    def _quarantine(self, item: Rejected) -> None:
+    def _quarantine(self, item: Rejected) -> bool:
+        place = (item.raw, item.reason, item.source, item.offset)
+        if any((row.raw, row.reason, row.source, row.offset) == place for row in self._state.quarantine.values()):
+            return False
         self._state.quarantine_high_water += 1
         number = self._state.quarantine_high_water
         self._state.quarantine[number] = Quarantined(
@@ -189,6 +192,7 @@ class ModelStore(_View):
             offset=item.offset,
             tai=self._now(),
         )
+        return True
 
     def remove(self, hash: HashText, *, reason: str) -> bool:
         self._require_writable()

@@ -52,6 +52,23 @@ def test_rows_stand_in_the_order_of_arrival_and_can_be_released(store: Store) ->
     assert store.stat().quarantined == 2
 
 
+def test_the_same_rejection_again_is_one_row(store: Store) -> None:
+    item = Rejected(raw=b"noise", reason="no-mark", detail="d", source="a.bundle", offset=7)
+    store.put_records([], rejected=[item, item])
+    store.put_records([], rejected=[item])
+    store.put_many([b"noise"], source="b.bundle")
+    store.put_many([b"noise"], source="b.bundle")
+    assert [(row.source, row.offset) for row in store.quarantined()] == [("a.bundle", 7), ("b.bundle", None)]
+    assert store.stat().quarantined == 2
+
+
+def test_the_same_bytes_elsewhere_are_another_row(store: Store) -> None:
+    for offset, reason in ((1, "r"), (2, "r"), (2, "s")):
+        rejected = Rejected(raw=b"noise", reason=reason, detail="d", offset=offset)
+        store.put_records([], rejected=[rejected])
+    assert [(row.offset, row.reason) for row in store.quarantined()] == [(1, "r"), (2, "r"), (2, "s")]
+
+
 def test_a_released_number_is_not_given_again(store: Store) -> None:
     store.put_many([b"one"])
     (row,) = store.quarantined()

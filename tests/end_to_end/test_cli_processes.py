@@ -186,6 +186,7 @@ def test_json_errors_are_one_json_object_on_stderr(tmp_path: Path, lace: Path) -
         assert json.loads(answer.err)["exit_code"] == code
 
 
+@pytest.mark.slow
 def test_no_command_prints_the_secret_unless_asked(lace: Path, tmp_path: Path) -> None:
     secret = (lace / "keys" / "main.key").read_text().strip()
     (lace / "keys" / "main.key").chmod(0o644)
@@ -202,6 +203,7 @@ def test_no_command_prints_the_secret_unless_asked(lace: Path, tmp_path: Path) -
     assert bobbin("key", "show", lace, "--secret").text == secret + "\n"
 
 
+@pytest.mark.slow
 def test_two_processes_may_write_at_once(lace: Path) -> None:
     before = json.loads(bobbin("stat", lace, "--json").text)["records"]
     writers = [

@@ -29,6 +29,7 @@ def test_the_installed_script_is_the_same_command() -> None:
     assert answer.stdout.startswith(b"bobbin ")
 
 
+@pytest.mark.slow
 def test_a_tour_from_one_lace_to_another(tmp_path: Path) -> None:
     first, second, bundle = tmp_path / "a.lace", tmp_path / "b.lace", tmp_path / "x.bundle"
     for lace in (first, second):

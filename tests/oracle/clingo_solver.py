@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import clingo
 
 from bobbin.datalog.syntax import Atom, Constant, Literal, Rule, Term, Variable, Wildcard
-from tests.oracle.naive import FUNCTIONS, Facts, function_value, is_builtin, is_true
+from tests.oracle.naive import FUNCTIONS, TESTS, Facts, function_value, is_builtin, is_true
 
 
 def evaluate(rules: Sequence[Rule], facts: Mapping[str, set[tuple[str, ...]]]) -> Facts:
@@ -126,7 +126,9 @@ class _Builtins:
                     return lambda time, amount: clingo.Number(len(self._results(name, time, amount)))
                 case "_is":
                     return lambda time, amount, wanted: clingo.Number(wanted in self._results(name, time, amount))
-        tests = {name.lower(): name for name in ("Eq", "Ne", "Lt", "Le", "Gt", "Ge", "StartsWith", "EndsWith", "Contains", "NumLt", "NumLe")}
+                case _:
+                    continue
+        tests = {name.lower(): name for name in TESTS}
         if called not in tests:
             raise AttributeError(called)
         return lambda left, right: clingo.Number(

@@ -10,7 +10,8 @@ from random import Random
 from typing import Final
 from unittest import mock
 
-from bobbin.datalog.compile import Lacegram, compile
+from bobbin.datalog.compile import Lacegram
+from bobbin.datalog.compile import compile as compile_program
 from bobbin.datalog.diagnostics import Fault, InvalidProgram
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Database
@@ -49,11 +50,12 @@ def database(facts: Mapping[str, set[Tuple]], arities: Mapping[str, int] = BASE)
 def compile_case(case: Case) -> Lacegram | None:
     """The program of a case; None where both the compiler and the oracle say that it negates through recursion."""
     try:
-        return compile(case.text, VOCABULARY)
+        return compile_program(case.text, VOCABULARY)
     except InvalidProgram as problem:
-        assert {found.fault for found in problem.diagnostics} == {Fault.UNSTRATIFIED}, f"seed {case.seed}: {problem}"
-        assert naive.stratify(parse(case.text).rules) is None, f"seed {case.seed}: refused, but stratified"
-        return None
+        refused = problem
+    assert {found.fault for found in refused.diagnostics} == {Fault.UNSTRATIFIED}, f"seed {case.seed}: {refused}"
+    assert naive.stratify(parse(case.text).rules) is None, f"seed {case.seed}: refused, but stratified"
+    return None
 
 
 def expected(case: Case, lacegram: Lacegram) -> Facts:

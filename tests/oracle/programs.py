@@ -10,6 +10,7 @@ The only way to make new values is a TAI sum, and a rule with one never reads it
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import Final
 
@@ -45,7 +46,20 @@ _TIMES: Final = (
     "1640995205:000000000",
     "1640995210:000000000",
 )
-_AMOUNTS: Final = ("0", "1", "2", "10", "9", "007", "1000000000", "18446744073709551615", "-1", "1.5", "99999999999999999999")
+_AMOUNTS: Final = (
+    "0",
+    "1",
+    "2",
+    "10",
+    "9",
+    "007",
+    "1000000000",
+    "5000000000",
+    "18446744073709551615",
+    "99999999999999999999",
+    "-1",
+    "1.5",
+)
 _TEXTS: Final = ("a", "b", "ab", "abc", "A", "links/", "links/1", "", " ", "é", "zé", "𝄞", "￿", "u", "P", "Q")
 _NASTY: Final = (
     "'",
@@ -101,7 +115,8 @@ def _pool(predicate: str, place: int, values: Sequence[str]) -> Sequence[str]:
             return _AMOUNTS
         case ("Field", 1) | ("AdvertisedField", 2):
             return values[:3]
-    return values
+        case _:
+            return values
 
 
 class _Maker:
@@ -157,14 +172,12 @@ class _Maker:
         calls = draw.random() < 0.25
         literals: list[str] = []
         bound: list[str] = []
-        for _ in range(draw.choice((0, 1, 1, 2, 2, 2, 3, 4)) or (1 if arity and draw.random() < 0.8 else 0)):
-            literals.append(self._positive(head, level, bound, recursive=not calls))
+        count = draw.choice((0, 1, 1, 2, 2, 2, 3, 4)) or (1 if arity and draw.random() < 0.8 else 0)
+        literals += [self._positive(head, level, bound, recursive=not calls) for _ in range(count)]
         if calls:
             literals += self._functions(bound)
-        for _ in range(draw.choice((0, 0, 0, 0, 1, 2))):
-            literals.append(self._test(bound))
-        for _ in range(draw.choice((0, 0, 0, 1, 1, 2))):
-            literals.append(self._negation(head, level, bound))
+        literals += [self._test(bound) for _ in range(draw.choice((0, 0, 0, 0, 1, 2)))]
+        literals += [self._negation(head, level, bound) for _ in range(draw.choice((0, 0, 0, 1, 1, 2)))]
         if literals and draw.random() < 0.1:
             literals.append(draw.choice(literals))
             self._features.add("duplicate literal")
@@ -184,7 +197,8 @@ class _Maker:
         """A rule that compares times with the clock, directly or through sums."""
         draw = self._random
         self._features.add("clock")
-        timed, bound = draw.choice((("Stamp(P,T)", ["P"]), ("Stamp(P,T)", ["P"]), ("When(T)", ["T"]), ("Due(P,T)", ["P"]))[: 3 if first else 4])
+        timed = draw.choice(("Stamp(P,T)", "Stamp(P,T)", "When(T)", *([] if first else ["Due(P,T)"])))
+        bound = ["T"] if timed == "When(T)" else ["P"]
         literals = [timed, "Tick(Now)"]
         times = ["Now"]
         for number in range(draw.choice((0, 0, 1, 2))):
@@ -208,7 +222,7 @@ class _Maker:
         self._features.add("long body")
         length = draw.randint(16, _LONG_CHAIN)
         names = [f"X{number}" for number in range(length + 1)]
-        literals = [f"Next({one},{other})" for one, other in zip(names, names[1:], strict=False)]
+        literals = [f"Next({one},{other})" for one, other in pairwise(names)]
         bound = list(names)
         if draw.random() < 0.5:
             literals.append(self._test(bound))
@@ -258,7 +272,7 @@ class _Maker:
         made = ["Start"] if "Start" in bound else []
         for number in range(draw.choice((1, 1, 2, 3))):
             time = draw.choice(made) if made and draw.random() < 0.7 else self._bound_or_constant(bound, _TIMES)
-            amount = self._bound_or_constant([], _AMOUNTS) if draw.random() < 0.6 else self._bound_or_constant(bound, _AMOUNTS)
+            amount = self._bound_or_constant([] if draw.random() < 0.6 else bound, _AMOUNTS)
             output = draw.choice((f"R{number}", f"R{number}", "_", *bound[:1], quote(draw.choice(_TIMES))))
             if time.startswith("R"):
                 self._features.add("chain of functions")

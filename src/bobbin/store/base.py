@@ -180,7 +180,10 @@ class Store(View, AbstractContextManager["Store"], Protocol):
         ...
 
     def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
-        """Store records that exist as values (and so are valid), and quarantine rejected bytes, in one commit."""
+        """Store records that exist as values (and so are valid), and quarantine rejected bytes, in one commit.
+
+        The same bytes from the same place of the same source are in the quarantine once, however often they come.
+        """
         ...
 
     def remove(self, hash: HashText, *, reason: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import apsw
+from blake3 import blake3
 
 from bobbin.errors import BobbinError
 from bobbin.facts import relations
@@ -52,6 +53,7 @@ def check(connection: apsw.Connection, *, progress: Progress | None) -> Iterator
     yield from _guarded("tally", _check_tally(connection))
     yield from _guarded("numbers", _check_numbers(connection))
     yield from _guarded("refusals", _check_refusals(connection))
+    yield from _guarded("quarantine", _check_quarantine(connection))
 
 
 def _guarded(where: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -66,6 +68,12 @@ def _check_file(connection: apsw.Connection) -> Iterator[Finding]:
     for (message,) in connection.execute("PRAGMA integrity_check"):
         if message != "ok":
             yield Finding("file", message)
+
+
+def _check_quarantine(connection: apsw.Connection) -> Iterator[Finding]:
+    for number, key, raw in connection.execute("SELECT id, key, raw FROM quarantine WHERE raw IS NOT NULL"):
+        if key != coding.key_of(blake3(raw).digest()):
+            yield Finding(f"quarantine {number}", "its bytes are not those that were put there")
 
 
 def _check_schema(connection: apsw.Connection) -> Iterator[Finding]:

@@ -3,36 +3,49 @@
 Whoever sends rubbish must not fill the disk. Up to a total size the bytes are kept; beyond it, and for single items
 beyond their own bound, a row says everything but the bytes; beyond a number of rows a rejection is only counted
 (``quarantine_overflow``). Nothing is dropped without a trace, and no older row makes room for a newer one.
+
+The same bytes, rejected again at the same place of the same source, are one row: to repeat an import changes nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import apsw
+from blake3 import blake3
 
 from bobbin.store.base import Quarantined, Rejected
 from bobbin.store.sqlite import coding
 from bobbin.store.sqlite.config import Config
 from bobbin.store.sqlite.tally import Tally
 
+KNOWN: Final = (
+    "SELECT EXISTS (SELECT 1 FROM quarantine WHERE key = ? AND size = ? AND reason = ? AND source = ? AND start IS ?)"
+)
+"""Whether a rejection is there already. The key is a part of a digest of the bytes, kept or not."""
+
+_ADD: Final = (
+    "INSERT INTO quarantine(key, raw, size, reason, detail, source, start, tai) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
 
 def add(connection: apsw.Connection, tally: Tally, rejected: Sequence[Rejected], *, config: Config, now: int) -> None:
     """Put rejected bytes there, as far as there is room."""
     tai = coding.tai_column(now)
-    rows = []
     for item in rejected:
+        key = coding.key_of(blake3(item.raw).digest())
+        size = len(item.raw)
+        reason, detail, source = map(coding.storable, (item.reason, item.detail, item.source))
+        if connection.execute(KNOWN, (key, size, reason, source, item.offset)).get:
+            continue
         if tally.quarantined >= config.quarantine_rows_max:
             tally.quarantine_overflow += 1
             continue
-        size = len(item.raw)
         fits = tally.quarantine_bytes + size <= config.quarantine_bytes_max
         keep = fits and size <= config.quarantine_item_bytes_max
-        texts = (coding.storable(item.reason), coding.storable(item.detail), coding.storable(item.source))
-        rows.append((item.raw if keep else None, size, *texts, item.offset, tai))
+        raw = item.raw if keep else None
+        connection.execute(_ADD, (key, raw, size, reason, detail, source, item.offset, tai))
         tally.quarantined += 1
         tally.quarantine_bytes += size if keep else 0
-    connection.executemany(
-        "INSERT INTO quarantine(raw, size, reason, detail, source, start, tai) VALUES (?, ?, ?, ?, ?, ?, ?)", rows
-    )
 
 
 def release(connection: apsw.Connection, tally: Tally, number: int) -> bool:

@@ -94,6 +94,7 @@ CREATE INDEX refusal_by_key ON refusal(key);
 
 CREATE TABLE quarantine(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
+  key INTEGER NOT NULL,
   raw BLOB,
   size INTEGER NOT NULL,
   reason TEXT NOT NULL,
@@ -102,6 +103,7 @@ CREATE TABLE quarantine(
   start INTEGER,
   tai INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX quarantine_by_key ON quarantine(key);
 
 CREATE TABLE tally(
   id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -69,6 +69,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "count of Seals": ("UPDATE tally SET seals = 7", "tally", "seals is 7, counted are 1"),
     "bytes of records": ("UPDATE tally SET record_bytes = 0", "tally", "record_bytes is 0"),
     "count of quarantine": ("UPDATE tally SET quarantined = 0", "tally", "quarantined is 0, counted are 1"),
+    "quarantined bytes": ("UPDATE quarantine SET raw = x'00000000'", "quarantine 1", "not those that were put there"),
     "bytes of quarantine": ("UPDATE tally SET quarantine_bytes = 0", "tally", "quarantine_bytes is 0, counted are 4"),
     "count of refusals": ("UPDATE tally SET refused = 0", "tally", "refused is 0, counted are 1"),
     "missing tally": ("DELETE FROM tally", "tally", "missing"),
