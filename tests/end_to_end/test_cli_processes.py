@@ -118,7 +118,7 @@ def test_a_signal_ends_an_import_in_order(lace: Path, tmp_path: Path, number: si
         assert json.loads(acknowledged.readline())["duplicate"] > 0
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == code
+    assert process.returncode == code, err
     assert b"Traceback" not in out + err
     assert bobbin("fsck", lace).code == 0
 

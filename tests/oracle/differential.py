@@ -122,7 +122,7 @@ def check_incremental(case: Case, lacegram: Lacegram, *, rounds: int) -> None:
     state = executable.evaluate(held)
     for number in range(rounds):
         before = read_out(state, predicates)
-        reported = executable.advance(state, _change(draw, facts, held))
+        reported = executable.advance(state, _change(draw, case, lacegram, facts, held))
         wanted = naive.evaluate(lacegram.program.rules, facts)
         answer = read_out(state, predicates)
         place = f"seed {case.seed}, change {number}"
@@ -133,18 +133,19 @@ def check_incremental(case: Case, lacegram: Lacegram, *, rounds: int) -> None:
             assert removed == before[name] - wanted[name], f"{place}: what {name} lost is reported wrongly"
 
 
-def _change(draw: Random, facts: Facts, held: Database) -> Changes:
-    """Take some facts out and put others in, in the source and in the database."""
-    pool = sorted({value for tuples in facts.values() for values in tuples for value in values})
+def _change(draw: Random, case: Case, lacegram: Lacegram, facts: Facts, held: Database) -> Changes:
+    """Take some facts out and put others in, in the source and in the database. Mostly such as the program reads."""
+    read = {literal.atom.predicate for rule in lacegram.program.rules for literal in rule.body} & facts.keys()
     added: Facts = {}
     removed: Facts = {}
     if facts["Tick"] and draw.random() < 0.5:
         # Mostly the clock moves as clocks do: one time goes, another comes.
-        removed["Tick"], added["Tick"] = {min(facts["Tick"])}, {make_fact(draw, "Tick", pool)}
+        removed["Tick"], added["Tick"] = {min(facts["Tick"])}, {make_fact(draw, "Tick", case.values)}
         facts["Tick"] = (facts["Tick"] - removed["Tick"]) | added["Tick"]
-    for name in draw.sample(sorted(facts.keys() - added.keys()), draw.randint(0, 2)):
+    choices = [*sorted(read), draw.choice(sorted(facts))]
+    for name in sorted({draw.choice(choices) for _ in range(draw.choice((0, 1, 1, 2, 3)))} - added.keys()):
         gone = draw.sample(sorted(facts[name]), min(len(facts[name]), draw.choice((0, 0, 1, 3))))
-        come = [make_fact(draw, name, pool) for _ in range(draw.choice((0, 1, 3)) if pool else 0)]
+        come = [make_fact(draw, name, case.values) for _ in range(draw.choice((0, 1, 3, 6)))]
         removed[name], added[name] = set(gone), set(come)
         facts[name] = (facts[name] - removed[name]) | added[name]
     return held.change(added=added, removed=removed)

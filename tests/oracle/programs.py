@@ -9,7 +9,7 @@ The only way to make new values is a TAI sum, and a rule with one never reads it
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
 from typing import Final
@@ -93,8 +93,14 @@ class Case:
     seed: int
     text: str
     facts: Facts
+    values: tuple[str, ...]
+    """What facts and constants are made of, but for times and amounts."""
     features: frozenset[str] = field(default=frozenset(), compare=False)
     """What the program makes use of, for counting."""
+
+    def with_text(self, text: str) -> "Case":
+        """The same facts under another program."""
+        return replace(self, text=text)
 
 
 def make_case(seed: int) -> Case:
@@ -149,7 +155,7 @@ class _Maker:
         if draw.random() < 0.4:
             rules += [self._clock_rule(first=number == 0) for number in range(draw.choice((1, 1, 2, 3)))]
         draw.shuffle(rules)
-        return Case(self._seed, "\n".join(rules) + "\n", self._facts(), frozenset(self._features))
+        return Case(self._seed, "\n".join(rules) + "\n", self._facts(), tuple(self._values), frozenset(self._features))
 
     def _facts(self) -> Facts:
         draw = self._random

@@ -45,7 +45,7 @@ def test_all_accept_what_was_built(record: Record) -> None:
     assert read_trusted(record.raw) == record
 
 
-@scaled(6)
+@scaled(4)
 @given(damaged_records())
 def test_all_agree_on_damaged_records(raw: bytes) -> None:
     opinion(raw)

@@ -17,6 +17,14 @@ from bobbin.cli.commands.init import init
 from bobbin.cli.commands.key import key_list, key_new, key_show
 from bobbin.cli.commands.lift import lift
 from bobbin.cli.commands.list import list_records
+from bobbin.cli.commands.policy_build import policy_build
+from bobbin.cli.commands.policy_check import policy_check
+from bobbin.cli.commands.policy_diff import policy_diff
+from bobbin.cli.commands.policy_eval import policy_eval
+from bobbin.cli.commands.policy_explain import policy_explain
+from bobbin.cli.commands.policy_fmt import policy_fmt
+from bobbin.cli.commands.policy_id import policy_id
+from bobbin.cli.commands.policy_test import policy_test
 from bobbin.cli.commands.put import put
 from bobbin.cli.commands.quarantine import quarantine_list, quarantine_release, quarantine_show
 from bobbin.cli.commands.refusals import refusals
@@ -30,11 +38,12 @@ from bobbin.cli.exit_codes import ExitCode
 START: Final = "Start"
 RECORDS: Final = "Records"
 FILES: Final = "In and out"
+POLICY: Final = "Policy"
 CARE: Final = "Care"
 
 _EPILOG: Final = (
     "Exit codes: 0 all done · 1 not all (not found, rejected) · 2 usage · 3 lace or key damaged · 4 machine failed · "
-    "5 try again. All of them: docs/cli.md"
+    "5 try again · 7 policy wrong. All of them: docs/cli.md"
 )
 
 app = typer.Typer(
@@ -47,6 +56,7 @@ app = typer.Typer(
 )
 key = typer.Typer(no_args_is_help=True, help="Signing keys: make, show, list.")
 quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: list, show, release.")
+policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
 
 
 def _show_version(wanted: bool) -> None:
@@ -107,6 +117,16 @@ app.add_typer(quarantine, name="quarantine", rich_help_panel=FILES)
 _add(quarantine, "list", quarantine_list)
 _add(quarantine, "show", quarantine_show)
 _add(quarantine, "release", quarantine_release)
+
+app.add_typer(policy, name="policy", rich_help_panel=POLICY)
+_add(policy, "check", policy_check)
+_add(policy, "id", policy_id)
+_add(policy, "fmt", policy_fmt)
+_add(policy, "build", policy_build)
+_add(policy, "test", policy_test)
+_add(policy, "eval", policy_eval)
+_add(policy, "diff", policy_diff)
+_add(policy, "explain", policy_explain)
 
 _add(app, "stat", stat, CARE)
 _add(app, "fsck", fsck, CARE)

@@ -5,6 +5,7 @@ wildcards and the order of literals stay as the author wrote them. The name is a
 that hold one name hold one program.
 """
 
+from itertools import zip_longest
 from typing import Final
 
 from blake3 import blake3
@@ -34,6 +35,6 @@ def check_canonical(text: bytes, program: Program, report: Report) -> None:
     expected = canonicalise(program)
     if text == expected:
         return
-    pairs = zip(text.split(b"\n"), expected.split(b"\n"), strict=False)
-    line = next((number for number, (left, right) in enumerate(pairs, start=1) if left != right), 1)
+    pairs = zip_longest(text.splitlines(keepends=True), expected.splitlines(keepends=True))
+    line = next(number for number, (left, right) in enumerate(pairs, start=1) if left != right)
     report.add(Fault.NOT_CANONICAL, "the text is not the canonical form of its own rules", Place(line, 1))

@@ -25,7 +25,7 @@ from bobbin.facts.text import CONSTANT, KNOWN_ESCAPES, NAME, UnknownEscape, unes
 
 _TOKEN: Final = re.compile(
     r"(?P<space>[ \t\n]+)"
-    r"|(?P<comment>[#%][^\n]*)"
+    r"|(?P<comment>[#%][^\n\r]*)"
     rf"|(?P<name>{NAME})"
     r"|(?P<not>not(?![A-Za-z0-9_]))"
     r"|(?P<wildcard>_(?![A-Za-z0-9_]))"

@@ -7,9 +7,9 @@ bytes, joined.
 What always holds:
 
 * the pieces tile the input: their bytes, joined, are the input, whatever it was and however it was cut into chunks;
-* nothing that was found by searching inside a damaged record is ever an ``Extent``: a record inside another, planted
-  or inner, never comes out as a member of the bundle. ``salvage`` says how far a damaged record reaches;
-* a damaged record is one piece, unless it is longer than any record may be;
+* what begins inside a damaged record is part of that damage: a record inside another, planted or inner, does not come
+  out as a member of the bundle. ``salvage`` says how far a damaged record reaches, and how sure that is;
+* a damaged record is one piece, unless the damage is longer than any record may be;
 * memory is bounded by the longest record, its headers and one chunk; time is linear in the input.
 """
 
@@ -202,7 +202,7 @@ class BundleReader:
         raw = self._take(size)
         marks = raw.count(MARK_HEAD) - raw.startswith(MARK_HEAD)
         if marks:
-            detail += f"; {marks} further record marks inside"
+            detail += f"; record marks inside: {marks}"
         return Damage(raw=raw, offset=offset, reason=reason, detail=detail)
 
     def _take(self, size: int) -> bytes:

@@ -2,8 +2,9 @@
 
 ``diagnose`` returns the first failure, or None for bytes that are a valid record. Reasons follow the *order of
 checks*, not the order of bytes: a control character in the last header comes before a wrong first header, because
-header syntax is checked before the presence of headers. ``record.validate`` calls this only for bytes that it has
-refused, and a property test holds the two to one opinion.
+header syntax is checked before the presence of headers. Header syntax is one check over all lines: it names the first
+line that fails. ``record.validate`` calls this only for bytes that it has refused, and a property test holds the two
+to one opinion.
 """
 
 import re

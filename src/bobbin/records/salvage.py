@@ -5,16 +5,22 @@ mark after a damaged header may find one of those and take it for a member of th
 record is, in this order:
 
 1. *proven*: the digest in the inner Blob's markline fits the data up to there. A damaged ``Data-Length`` line is
-   guessed (every line that differs from it in one byte, then the next marks) and the guess proven the same way;
-2. *declared and confirmed*: ``Data-Length`` is readable, and a mark or the end of the input stands where it says, and
-   no proven record lies across that place;
+   guessed (every line that is one edit away, then the next marks) and the guess is proven the same way;
+2. *declared and confirmed*: ``Data-Length`` is readable, a mark (or what is left of one) or the end of the input
+   stands where it says, and no proven record lies across that place;
 3. *where a Seal begins inside the headers*: a Seal is never nested, so the record was cut off there. A Plex or Blob
    inside the headers always counts as inner;
 4. *assumed*: as far as the declared length reaches, or the longest record where none can be read, and on to the end
    of a record that lies across that place.
 
-A single damaged byte anywhere in a record always ends in 1 or 2, with the right end. Everything here looks at one
-window of fixed size, so the answer does not depend on how the bytes arrived, and works within fixed limits of tries.
+One changed byte anywhere in a record, and one lost or added in its headers, always ends in 1 or 2, with the right end.
+Worse damage errs on the long side: a record that lost some of its data takes the next one along, since nobody can tell
+that one from a planted one. There is one exception. Where the Blob's markline and the length are both gone, nothing
+shows where the data began; the next Seal is then taken for the next member (3), for otherwise a single cut-off header
+would cost all records for the length of the longest.
+
+Everything here looks at one window of fixed size, so the answer does not depend on how the bytes arrived, and works
+within fixed numbers of tries.
 """
 
 import re
@@ -55,7 +61,8 @@ _LENGTH_READINGS: Final = tuple(
     re.compile(b"".join(b"[%c?]" % byte for byte in _LENGTH_NAME) + rb"([0-9?]{1,8}%b)[\n?][\n?]" % lazy)
     for lazy in (b"", b"?")
 )
-"""A ``Data-Length`` line with question marks for unknown bytes."""
+"""A ``Data-Length`` line with question marks for unknown bytes: as many digits as possible, and as few."""
+
 _HEADER_LINE: Final = re.compile(rb"[^\x00-\x20\x7f:]+: [^\x00-\x1f\x7f]+")
 
 HEADERS: Final = re.compile(
@@ -234,8 +241,7 @@ def _complaint(site: _Site, declared_end: int | None) -> tuple[BundleReason, str
             return BundleReason.TRUNCATED, "the input ends inside the headers"
         return BundleReason.UNREADABLE, "no Data-Length line that can be read"
     if site.ended and declared_end > site.end:
-        missing = declared_end - site.end
-        return BundleReason.TRUNCATED, f"the input ends {missing} bytes before the declared end"
+        return BundleReason.TRUNCATED, f"bytes missing at the end of the input: {declared_end - site.end}"
     return BundleReason.CONTRADICTED, "no record begins where the declared length ends"
 
 

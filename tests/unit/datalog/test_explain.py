@@ -55,7 +55,7 @@ def _missing(explanation: Explanation) -> Missing:
     return explanation
 
 
-# ---- why ------------------------------------------------------------------------------------------------------------
+# ---- why ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_given_fact_needs_no_reason() -> None:
@@ -163,7 +163,7 @@ def test_out_of_steps_the_answer_is_cut() -> None:
     assert _explainer(text, Bounds(steps_max=5), N=nodes).why("A", ("x",)) == Cut(Statement("A", ("x",)), CUT_BOUND)
 
 
-# ---- why not --------------------------------------------------------------------------------------------------------
+# ---- why not ------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_literal_that_fails_and_the_nearest_fact() -> None:

@@ -288,12 +288,12 @@ def test_reasons_and_details() -> None:
         (
             len(BEFORE),
             BundleReason.CONTRADICTED,
-            "no record begins where the declared length ends; 8 further record marks inside",
+            "no record begins where the declared length ends; record marks inside: 8",
         ),
         (
             len(raw) - len(LAST) + 1,
             BundleReason.TRUNCATED,
-            "the input ends 1 bytes before the declared end; 2 further record marks inside",
+            "bytes missing at the end of the input: 1; record marks inside: 2",
         ),
     ]
 

@@ -1,0 +1,72 @@
+"""``bobbin policy build``: a policy for the ordinary case, without writing rules."""
+
+from typing import Annotated
+
+import typer
+
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson
+from bobbin.cli.output import Output
+
+
+def policy_build(
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", "-g", metavar="G", help="In this group; repeat for any of several.", show_default=False
+        ),
+    ] = None,
+    apps: Annotated[
+        list[str] | None,
+        typer.Option("--app", "-a", metavar="A", help="Under this app; repeat for any.", show_default=False),
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option("--name-prefix", metavar="N", help="With a name that begins with this.", show_default=False),
+    ] = None,
+    signers: Annotated[
+        list[str] | None,
+        typer.Option("--signer", metavar="V", help="Sealed by this verifier; repeat for any.", show_default=False),
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="T", help="Dated at this TAI time or later.", show_default=False)
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="T", help="Dated before this TAI time.", show_default=False)
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last", metavar="SECONDS", help="No older than this at the time of exchange.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Write a policy that selects the records that meet all the conditions given.
+
+    Without any condition it selects every record. Membership and several selections: bobbin.policy.builder.
+
+    Example: bobbin policy build --group ward --app notes --last 604800 > ward.policy
+    """
+    from bobbin.policy import builder
+    from bobbin.policy.check import identify
+
+    out = Output(as_json=as_json)
+    conditions = []
+    if groups:
+        conditions.append(builder.group(*groups))
+    if apps:
+        conditions.append(builder.app(*apps))
+    if prefix is not None:
+        conditions.append(builder.name_prefix(prefix))
+    if signers:
+        conditions.append(builder.signer(*signers))
+    if after is not None:
+        conditions.append(builder.after(after))
+    if before is not None:
+        conditions.append(builder.before(before))
+    if last is not None:
+        conditions.append(builder.last(last))
+    text = builder.write(builder.select(*conditions))
+    out.result({"identifier": identify(text), "text": text}, *map(out.style, text.splitlines()))
+    return ExitCode.OK

@@ -1,0 +1,40 @@
+"""``bobbin policy build``."""
+
+import pytest
+
+from bobbin.policy import builder
+from bobbin.policy.check import identify
+from tests.unit.cli.command_line import AT, VERIFIER, Cli
+from tests.unit.cli.policy_texts import PEER
+
+
+def test_conditions_become_rules(cli: Cli) -> None:
+    answer = cli(
+        "policy", "build", "-g", "u", "-g", "v", "-a", "ding", "--name-prefix", "links/", "--signer", VERIFIER,
+        "--signer", PEER, "--after", AT, "--before", "1740995200:000000000", "--last", "60", "--json",
+    )  # fmt: skip
+    expected = builder.write(
+        builder.select(
+            builder.group("u", "v"),
+            builder.app("ding"),
+            builder.name_prefix("links/"),
+            builder.signer(VERIFIER, PEER),
+            builder.after(AT),
+            builder.before("1740995200:000000000"),
+            builder.last(60),
+        )
+    )
+    assert answer.json == {"identifier": identify(expected), "text": expected}
+
+
+def test_without_conditions_every_record_is_meant(cli: Cli) -> None:
+    answer = cli("policy", "build")
+    assert answer.lines == ["SelectHave(P) :- Have(P).", "SelectAdvertised(P,S) :- Advertised(P,S)."]
+
+
+@pytest.mark.parametrize(
+    "condition", [("--signer", "somebody"), ("--after", "now"), ("--last", "0"), ("--name-prefix", "")]
+)
+def test_conditions_that_mean_nothing_are_code_2(cli: Cli, condition: tuple[str, str]) -> None:
+    answer = cli("policy", "build", *condition)
+    assert (answer.code, answer.out) == (2, b"")

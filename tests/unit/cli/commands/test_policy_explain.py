@@ -1,0 +1,58 @@
+"""``bobbin policy explain``."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command_line import PLACE, PLEX_1, Cli
+from tests.unit.cli.policy_texts import DING, HIDE_ALL, PEER, SEALED, TWO_MISTAKES
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> dict[str, Path]:
+    files = {}
+    for name, text in {"ding": DING, "sealed": SEALED, "hide": HIDE_ALL, "wrong": TWO_MISTAKES}.items():
+        files[name] = tmp_path / f"{name}.policy"
+        files[name].write_text(text, encoding="utf-8")
+    return files
+
+
+def test_a_record_that_is_sent_and_one_that_is_withheld(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
+    sent = cli("policy", "explain", filled, "--policy", texts["ding"], "--peer", "source:lab", PLEX_1)
+    assert sent.code == 0
+    assert sent.lines[:2] == [PLEX_1, "  to source:lab: sent"]
+    withheld = cli("policy", "explain", filled, "--policy", texts["sealed"], "--peer", "source:lab", PLEX_1)
+    assert withheld.code == 0
+    assert withheld.lines[1] == "  to source:lab: withheld"
+    assert withheld.lines[-1].strip() == f"because {PLEX_1[:10]}… has no Signed-By"
+    full = cli("policy", "explain", filled, "--policy", texts["sealed"], "--peer", "source:lab", "--full", PLEX_1)
+    assert full.lines[-1].strip() == f"because {PLEX_1} has no Signed-By"
+
+
+def test_each_side_can_be_the_one_that_refuses(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
+    def failing(*options: str | Path) -> list[str]:
+        arguments = ("policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, *options)
+        verdict = cli(*arguments, "//u//ding//links/1", "--json").json
+        assert (verdict["record"], verdict["peer"]) == (PLEX_1, PEER)
+        return [condition["check"] for condition in verdict["to_send"] if not condition["holds"]]
+
+    assert failing() == []
+    assert failing("--peer-policy", texts["sealed"]) == ["peer-selects"]
+    assert failing("--query-policy", texts["hide"]) == ["visible", "peer-selects"]
+
+
+def test_a_record_that_the_peer_offers(filled: Path, texts: dict[str, Path], tmp_path: Path, cli: Cli) -> None:
+    theirs = tmp_path / "theirs.lace"
+    cli("init", theirs)
+    offered = cli("put", theirs, *PLACE, "-", stdin=b"theirs").text.strip()
+    arguments = ("policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, offered, "--json")
+    assert cli(*arguments).json["requesting"] == "not requested"
+    assert cli(*arguments, "--peer-lace", theirs).json["requesting"] == "requested"
+
+
+def test_what_is_not_there_and_what_makes_no_sense(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
+    arguments = ("policy", "explain", filled, "--peer", PEER)
+    assert cli(*arguments, "--policy", texts["ding"], "//u//ding//nothing").code == 1
+    assert cli(*arguments, "--policy", texts["wrong"], PLEX_1).code == 7
+    assert cli(*arguments, "--policy", texts["ding"], "nonsense").code == 2
+    assert cli(*arguments, PLEX_1).code == 2

@@ -1,0 +1,98 @@
+"""Columns answer like a table: the same rows, the same indexes, after every change and every merge."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bobbin.datalog.local import columns as module
+from bobbin.datalog.local.columns import Block, ColumnTable, Postings, block_of, difference, pack, pack_row, unique
+from bobbin.datalog.local.table import Row, Table
+
+SMALL = st.integers(0, 4)
+VALUE = st.one_of(SMALL, st.integers(0, 2**31 - 1))
+
+
+def rows_of(arity: int, value: st.SearchStrategy[int] = SMALL) -> st.SearchStrategy[list[Row]]:
+    return st.lists(st.tuples(*[value] * arity), max_size=15)
+
+
+def keys_of(row: Row, arity: int) -> dict[tuple[int, ...], int | Row]:
+    keys: dict[tuple[int, ...], int | Row] = {(place,): row[place] for place in range(arity)}
+    if arity > 1:
+        keys[0, 1] = row[:2]
+        keys[tuple(range(arity))] = row
+    return keys
+
+
+@pytest.mark.parametrize("arity", [1, 2, 3, 4])
+@pytest.mark.parametrize("merge_min", [1, 1000])
+def test_a_column_table_is_a_table(arity: int, merge_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MERGE_MIN", merge_min)
+
+    @given(rows_of(arity), rows_of(arity), rows_of(arity), rows_of(arity))
+    def law(first: list[Row], added: list[Row], gone: list[Row], back: list[Row]) -> None:
+        plain = Table(arity, first)
+        table = ColumnTable(arity, block_of(arity, set(first)))
+        for change, rows in (("add", added), ("discard", gone), ("add", back)):
+            assert set(getattr(table, change)(rows)) == set(getattr(plain, change)(rows))
+            assert len(table) == len(plain)
+            assert set(table.rows) == plain.rows
+        for row in {*first, *added, *gone, *back}:
+            assert (row in table.rows) == (row in plain.rows)
+            for positions, key in keys_of(row, arity).items():
+                expected = plain.index(positions).get(key, [])
+                assert sorted(table.index(positions).get(key)) == sorted(expected)
+                assert (key in table.index(positions)) == bool(expected)
+        assert set(table.merged().rows()) == plain.rows
+
+    law()
+
+
+@given(st.lists(st.tuples(VALUE, VALUE, VALUE), min_size=1, max_size=10))
+def test_rows_and_columns_pack_alike(rows: list[Row]) -> None:
+    block = block_of(3, rows)
+    for width in (1, 2, 3):
+        assert pack(block.columns[:width]).tolist() == [pack_row(row[:width]) for row in rows]
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 5), st.integers(0, 100_000)), min_size=1, max_size=30), st.integers(0, 100_000)
+)
+def test_postings_find_every_row_of_a_value(column: list[int], other: int) -> None:
+    postings = Postings(np.array(column, dtype=np.int32))
+    wanted = sorted({*column, other})
+    begins, counts = postings.ranges(np.array(wanted, dtype=np.int32))
+    for value, begin, count in zip(wanted, begins.tolist(), counts.tolist(), strict=True):
+        expected = [number for number, found in enumerate(column) if found == value]
+        start, end = postings.range(value)
+        assert postings.permutation[start:end].tolist() == expected
+        assert postings.permutation[begin : begin + count].tolist() == expected
+
+
+@pytest.mark.parametrize("arity", [0, 1, 2, 3])
+def test_difference_and_unique_are_those_of_sets(arity: int) -> None:
+    @given(rows_of(arity), rows_of(arity))
+    def law(new: list[Row], old: list[Row]) -> None:
+        array = np.array(new, dtype=np.int32).reshape(len(new), arity)
+        once = unique([np.ascontiguousarray(array[:, place]) for place in range(arity)], len(new))
+        assert sorted(once.rows()) == sorted(set(new))
+        left = difference(once, block_of(arity, set(old)))
+        assert sorted(left.rows()) == sorted(set(new) - set(old))
+        assert left.size == len(set(new) - set(old))
+
+    law()
+
+
+def test_a_block_without_columns_has_one_row_or_none() -> None:
+    assert list(Block((), 1).rows()) == [()]
+    assert list(Block(()).rows()) == []
+
+
+def test_the_number_of_values_is_exact_for_few_rows_and_near_for_many() -> None:
+    few = block_of(2, [(number % 3, number) for number in range(9)])
+    assert (few.distinct((0,)), few.distinct((1,))) == (3, 9)
+    many = Block([np.arange(100_000, dtype=np.int32), np.arange(100_000, dtype=np.int32) % 7])
+    assert 50_000 <= many.distinct((0,)) <= 200_000
+    assert many.distinct((1,)) == 7
+    assert many.selective() == 0

@@ -1,0 +1,25 @@
+"""A relation takes the form that fits its number of rows."""
+
+import pytest
+
+from bobbin.datalog.local import relation as module
+from bobbin.datalog.local.columns import ColumnTable
+from bobbin.datalog.local.relation import relation
+from bobbin.datalog.local.table import Table
+from bobbin.datalog.local.values import Values
+
+
+@pytest.mark.parametrize(("count", "form"), [(0, Table), (3, Table), (4, ColumnTable), (11, ColumnTable)])
+def test_few_rows_are_a_table_and_many_are_columns(count: int, form: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COLUMNS_MIN", 4)
+    values = Values()
+    facts = [(str(number), "x") for number in range(count)]
+    made = relation(2, iter(facts), values)
+    assert type(made) is form
+    assert {values.decode_row(row) for row in made.rows} == set(facts)
+    assert len(made) == count
+
+
+def test_facts_without_arguments_are_always_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COLUMNS_MIN", 1)
+    assert set(relation(0, [()], Values()).rows) == {()}
