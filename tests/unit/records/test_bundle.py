@@ -272,6 +272,37 @@ def test_a_thousand_good_and_fifty_damaged_seals(seed: int, chunk: int | None) -
     assert rejected(pieces) == [record for record, intact in order if not intact]
 
 
+SPOILT = make_seal("spoilt", b"some data")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        SPOILT[:-1] + b"?",
+        SPOILT[:-2] + b"?a!",
+        SPOILT.replace(b"Data-Length: 9", b"Data-Length: 8"),
+        SPOILT.replace(b"Signature: ", b"Signature; "),
+        SPOILT.replace(b": B.", b"? B."),
+        b"?" + SPOILT[1:],
+    ],
+    ids=["data", "a byte added", "length", "header", "inner mark", "mark"],
+)
+@pytest.mark.parametrize("damage", [b"?", b"????", b"????????", b"\xf0\x9f\x96\xa7: X."])
+def test_two_damaged_records_side_by_side_are_two_pieces(first: bytes, damage: bytes) -> None:
+    second = damage + AFTER[len(damage) :]
+    pieces = read(BEFORE + first + second + LAST)
+    assert names(imported(pieces)) == ["before", "last"]
+    assert rejected(pieces) == [first, second]
+
+
+def test_a_damaged_mark_still_confirms_the_length_before_it() -> None:
+    plexes = [make_plex(f"n{i}", b"data %d" % i) for i in range(4)]
+    first, second = plexes[1].replace(b"data", b"dado"), b"????" + plexes[2][4:]
+    pieces = read(plexes[0] + first + second + plexes[3])
+    assert [piece.raw for piece in pieces] == [plexes[0], first, second, plexes[3]]
+    assert [type(piece) for piece in pieces] == [Extent, Extent, Damage, Extent]
+
+
 def test_what_stands_between_records_is_one_piece() -> None:
     for junk in (b"\n", b"\r\n", b"\x00" * 1000, b"-- a comment --\n\n", forge.MARK, forge.MARK + b": what\n"):
         raw = BEFORE + junk + AFTER + junk

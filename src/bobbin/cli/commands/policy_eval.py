@@ -82,14 +82,14 @@ def policy_eval(
     claims = None if origin is None else offered_claims(origin, peer_lace)
     with Lace.open(folder, read_only=True) as lace, lace.snapshot() as moment:
         runtime = runtime_facts(lace, link)
-        chosen = derive(chooser, moment.facts, runtime=runtime)[SELECT_HAVE] if chooser is not None else ()
+        chosen = {} if chooser is None else derive(chooser, moment.facts, runtime=runtime)
         derived = derive(
             module,
             moment.facts,
             runtime=runtime,
             claims=claims,
             viewer=origin,
-            own_selected=(record for (record,) in chosen),
+            own_selected=(record for (record,) in chosen.get(SELECT_HAVE, ())),
         )
     rows = ((name, values) for name in wanted for values in sorted(derived[name]))
     count = 0

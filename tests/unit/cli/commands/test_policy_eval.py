@@ -40,6 +40,9 @@ def test_a_query_policy_sees_what_a_selector_chooses(filled: Path, file: Path, t
     arguments = ("policy", "eval", filled, query, "--peer", "source:lab")
     assert cli(*arguments).lines == []
     assert cli(*arguments, "--selector", file).lines == [f"Queryable('{PLEX_1}','source:lab')"]
+    file.write_text("SelectAdvertised(P,S) :- Advertised(P,S).\n", encoding="utf-8")
+    answer = cli(*arguments, "--selector", file)
+    assert (answer.code, answer.lines) == (0, [])
     assert cli("policy", "eval", filled, file, "--selector", file).code == 2
 
 

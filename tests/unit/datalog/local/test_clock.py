@@ -1,6 +1,7 @@
 """A clock that moves: the result is that of a new evaluation, and only the stretch that it crossed is looked at."""
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,11 @@ from bobbin.datalog.limits import Limits
 from bobbin.datalog.local.clock import shape_of, stretch
 from bobbin.datalog.local.conjunction import flatten
 from bobbin.datalog.local.evaluate import Executable
-from bobbin.facts.relations import Tuple
 from bobbin.records import tai
 from tests.unit.datalog.local.worlds import database, program
+
+if TYPE_CHECKING:
+    from bobbin.facts.relations import Tuple
 
 WINDOW = "Due(P) :- Field(P,'TAI',_,T), TickTAI(N), Le(T,N), TaiSub(N,'5',L), Gt(T,L)."
 PROGRAMS = [
