@@ -15,7 +15,7 @@ A ``Lace`` is used by one thread at a time. Several processes may have the same 
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Self, assert_never
@@ -36,7 +36,19 @@ from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
 from bobbin.records.tai import render as render_tai
 from bobbin.runtime.clock import tai_now
-from bobbin.store.base import Finding, Listed, Outcome, Progress, Quarantined, Refusal, Snapshot, Stat, Store
+from bobbin.store.base import (
+    DamagedStore,
+    Finding,
+    Listed,
+    Outcome,
+    Progress,
+    Quarantined,
+    Refusal,
+    Snapshot,
+    Stat,
+    Store,
+    StoreError,
+)
 from bobbin.store.sqlite import open_store
 
 if TYPE_CHECKING:
@@ -70,16 +82,28 @@ class Lace(AbstractContextManager["Lace"]):
         if layout.is_lace():
             raise UsageError(f"there is already a lace in {layout.folder}")
         _make_folder(layout)
+        try:
+            return cls._complete(layout, default_key)
+        except (OSError, StoreError, UsageError) as error:
+            # Of several creations at once one completes the lace, whatever the others stumble over.
+            if layout.is_lace():
+                raise UsageError(f"there is already a lace in {layout.folder}") from error
+            raise
+
+    @classmethod
+    def _complete(cls, layout: Layout, default_key: str) -> Self:
         store = open_store(layout.records, create=True, now=tai_now)
         try:
             if store.stat().high_water:
                 raise UsageError(f"{layout.records} holds records already, but {layout.settings} is missing")
             settings = Settings(format=FORMAT, created=render_tai(tai_now()), default_key=default_key)
-            # Written last: a folder with settings is a complete lace.
+            # Written last, and never over another: a folder with settings is a complete lace.
             write_settings(layout.settings, settings)
         except BaseException:
             store.close()
             raise
+        with suppress(OSError):
+            layout.clear_leftovers()
         return cls(layout, settings, store)
 
     @classmethod
@@ -89,6 +113,8 @@ class Lace(AbstractContextManager["Lace"]):
         if not layout.is_lace():
             raise NoLace(f"there is no lace in {layout.folder}; `bobbin init {layout.folder}` makes one")
         settings = read_settings(layout.settings)
+        if not layout.records.is_file() or layout.records.stat().st_size == 0:
+            raise DamagedStore(f"the lace in {layout.folder} is damaged: there is no store at {layout.records}")
         return cls(layout, settings, open_store(layout.records, now=tai_now, read_only=read_only))
 
     def close(self) -> None:
@@ -252,8 +278,8 @@ class Lace(AbstractContextManager["Lace"]):
     ) -> "Ingested":
         """Store every valid record of a stream; what is none goes to the quarantine under the name ``source``.
 
-        ``form`` None looks at the first byte. ``report`` hears of every record that was not taken, ``acknowledge``
-        of every durable commit.
+        ``form`` None looks at how the stream begins. ``report`` hears of every record that was not taken,
+        ``acknowledge`` of every durable commit.
         """
         from bobbin.runtime import transfer  # noqa: PLC0415 -- many programs never move records in bulk
 
@@ -269,7 +295,10 @@ class Lace(AbstractContextManager["Lace"]):
         at: str | Coordinate | Prefix | None = None,
         progress: Progress | None = None,
     ) -> "Exported":
-        """Write the records of this moment to a stream: all in commit order, or those at a place."""
+        """Write the records of this moment to a stream: all in commit order, or those at a place.
+
+        Each is checked against its name first. A damaged one is ``DamagedStore``; it is not written.
+        """
         from bobbin.runtime import transfer  # noqa: PLC0415 -- as above
 
         place = coordinate.parse(at) if isinstance(at, str) else at
@@ -279,16 +308,30 @@ class Lace(AbstractContextManager["Lace"]):
             return transfer.export_records(moment, stream, form=form, at=place, progress=progress)
 
     def backup(self, target: str | Path, *, with_keys: bool = False, progress: Progress | None = None) -> None:
-        """Copy this moment into a new lace folder while the lace goes on. Secrets are copied only when asked for."""
+        """Copy this moment into a new lace folder while the lace goes on. Secrets are copied only when asked for.
+
+        A backup that fails takes away again what it has written.
+        """
         layout = Layout(Path(target))
-        if layout.folder.is_dir() and any(layout.folder.iterdir()):
+        if self._layout.holds(layout.folder):
+            raise UsageError(f"{layout.folder} is inside the lace {self.path}; a backup goes to a folder of its own")
+        if layout.folder.is_dir() and not _is_blank(layout):
             raise UsageError(f"{layout.folder} is not empty; a backup goes to a folder of its own")
         copied = {name: keys.read_secret(self._layout.keys, name) for name in self.key_names() if with_keys}
-        _make_folder(layout)
-        self._store.backup(layout.records, progress=progress)
-        for name, secret in copied.items():
-            keys.create_key(layout.keys, name, secret=secret)
-        write_settings(layout.settings, self.settings)
+        with ExitStack() as undo:
+            if not layout.folder.exists():
+                undo.callback(_remove_folder, layout.folder)
+            undo.callback(_remove_folder, layout.keys)
+            _make_folder(layout)
+            self._store.backup(layout.records, progress=progress)
+            undo.callback(layout.records.unlink)
+            for name, secret in copied.items():
+                keys.create_key(layout.keys, name, secret=secret)
+                undo.callback(keys.key_file(layout.keys, name).unlink)
+            write_settings(layout.settings, self.settings)
+            undo.pop_all()
+        with suppress(OSError):
+            layout.clear_leftovers()
 
     # ---- care -------------------------------------------------------------------------------------------------
 
@@ -304,13 +347,21 @@ class Lace(AbstractContextManager["Lace"]):
         """What was removed and must not come back."""
         return self._store.refusals()
 
-    def quarantined(self) -> Iterator[Quarantined]:
-        """Bytes that were offered as records and are none."""
-        return self._store.quarantined()
+    def quarantined(self, *, with_bytes: bool = True) -> Iterator[Quarantined]:
+        """What was offered as records and is none; without its bytes, if they are not wanted."""
+        return self._store.quarantined(with_bytes=with_bytes)
+
+    def quarantined_row(self, id: int) -> Quarantined | None:
+        """One row of the quarantine with its bytes, or None."""
+        return self._store.quarantined_row(id)
 
     def release(self, id: int) -> bool:
         """Forget one row of the quarantine. False if there was none."""
         return self._store.release(id)
+
+    def release_all(self) -> int:
+        """Forget every row of the quarantine, all or none; returns how many there were."""
+        return self._store.release_all()
 
     def compact(self) -> None:
         """Give unused space back to the file system."""
@@ -332,6 +383,18 @@ class Lace(AbstractContextManager["Lace"]):
             if record.hash == hash:
                 return record
         raise IntegrityError(f"the stored bytes of {hash} have changed; run `bobbin fsck` on this lace")
+
+
+def _is_blank(layout: Layout) -> bool:
+    """Whether a folder holds nothing, or only what a copy that was cut off leaves before it has any content."""
+    rest = [entry for entry in layout.folder.iterdir() if entry not in layout.leftovers()]
+    return not rest or (rest == [layout.keys] and layout.keys.is_dir() and not any(layout.keys.iterdir()))
+
+
+def _remove_folder(folder: Path) -> None:
+    """Take an empty folder away; what someone has put something into stays."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _make_folder(layout: Layout) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from msgspec import structs
+
 from bobbin.errors import UsageError
 from bobbin.facts.extract import extract
 from bobbin.facts.relations import ARITY, Pattern, Tuple, agrees, check_pattern
@@ -214,8 +216,20 @@ class ModelStore(_View):
     def refusals(self) -> Iterator[Refusal]:
         return iter(list(self._state.refusals.values()))
 
-    def quarantined(self) -> Iterator[Quarantined]:
-        return iter(list(self._state.quarantine.values()))
+    def quarantined(self, *, with_bytes: bool = True) -> Iterator[Quarantined]:
+        rows = list(self._state.quarantine.values())
+        return iter(rows if with_bytes else [structs.replace(row, raw=None) for row in rows])
+
+    def quarantined_row(self, id: int) -> Quarantined | None:
+        return self._state.quarantine.get(id)
+
+    def release_all(self) -> int:
+        self._require_writable()
+        rows = len(self._state.quarantine)
+        self._state.quarantine.clear()
+        if rows:
+            self._commit()
+        return rows
 
     def release(self, id: int) -> bool:
         self._require_writable()

@@ -69,6 +69,20 @@ def test_the_same_bytes_elsewhere_are_another_row(store: Store) -> None:
     assert [(row.offset, row.reason) for row in store.quarantined()] == [(1, "r"), (2, "r"), (2, "s")]
 
 
+def test_rows_come_without_bytes_one_by_one_and_all_go_at_once(store: Store) -> None:
+    rejected = [Rejected(raw=bytes([number]), reason="r", detail="d", offset=number) for number in range(3)]
+    store.put_records([], rejected=rejected)
+    whole = list(store.quarantined())
+    assert [(row.raw, row.size) for row in store.quarantined(with_bytes=False)] == [(None, 1)] * 3
+    assert store.quarantined_row(whole[1].id) == whole[1]
+    assert store.quarantined_row(10**6) is None
+    assert store.release_all() == 3
+    assert store.release_all() == 0
+    assert list(store.quarantined()) == []
+    assert store.stat().quarantined == 0
+    assert list(store.check()) == []
+
+
 def test_a_released_number_is_not_given_again(store: Store) -> None:
     store.put_many([b"one"])
     (row,) = store.quarantined()

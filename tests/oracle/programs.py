@@ -98,6 +98,10 @@ class Case:
     features: frozenset[str] = field(default=frozenset(), compare=False)
     """What the program makes use of, for counting."""
 
+    @property
+    def has_long_body(self) -> bool:
+        return "long body" in self.features
+
     def with_text(self, text: str) -> "Case":
         """The same facts under another program."""
         return replace(self, text=text)

@@ -80,6 +80,16 @@ TOKENS = [
     forge.BLOB.raw[:55],
     forge.PLEX.raw[:55],
 ]
+LINES = [
+    b"Group: u",
+    b"TAI: 1640995200:000000000",
+    b"Type: P",
+    b"A: x",
+    b"zz: x",
+    MARK + b"x: y",
+    "\u22efx: y".encode(),
+]
+VALUES = [b"", b" x", b"x", b"a//b", b"..", b"a|b", b"x" * 256, b"x/" * 510 + b"x", b"1640995200:000000000", b"V.0.H3"]
 NUMBERS = [b"0", b"05", b"4", b"6", b"-1", b"33554433", b"99999999999999999999999"]
 
 
@@ -106,7 +116,7 @@ def _line_edits(draw: st.DrawFn, raw: bytes) -> bytes:
     head, gap, data = raw.partition(b"\n\n")
     lines = head.split(b"\n")
     a, b = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))
-    match draw(st.sampled_from(["exchange", "repeat", "remove", "move", "number", "name", "value"])):
+    match draw(st.sampled_from(["exchange", "repeat", "remove", "move", "insert", "number", "name", "value", "value"])):
         case "exchange":
             lines[a], lines[b] = lines[b], lines[a]
         case "repeat":
@@ -115,6 +125,8 @@ def _line_edits(draw: st.DrawFn, raw: bytes) -> bytes:
             del lines[a]
         case "move":
             lines.insert(b, lines.pop(a))
+        case "insert":
+            lines.insert(draw(st.sampled_from([b, len(lines) - 2])), draw(st.sampled_from(LINES)))
         case "number":
             lines[-1] = b"Data-Length: " + draw(st.sampled_from(NUMBERS))
         case "name":
@@ -123,8 +135,9 @@ def _line_edits(draw: st.DrawFn, raw: bytes) -> bytes:
                 draw(st.sampled_from([b"Group", b"Type", b"Name", b"A", b"zz", b"Signature", MARK])) + b": " + value
             )
         case _:
-            name, _, _ = lines[a].partition(b": ")
-            lines[a] = name + b": " + draw(st.sampled_from([b"", b" x", b"x", b"a//b", b"..", b"1640995200:000000000"]))
+            headers = [index for index, line in enumerate(lines) if not line.startswith(MARK)] or [a]
+            at = draw(st.sampled_from(headers))
+            lines[at] = lines[at].partition(b": ")[0] + b": " + draw(st.sampled_from(VALUES))
     return b"\n".join(lines) + gap + data
 
 
@@ -140,8 +153,9 @@ def edits(raw: bytes) -> st.SearchStrategy[bytes]:
     """The bytes with one edit."""
     header_end = raw.find(b"\n\n") + 3 if b"\n\n" in raw else len(raw)
     return st.one_of(
-        _byte_edits(raw, 55, header_end),
         _line_edits(raw),
+        _line_edits(raw),
+        _byte_edits(raw, 55, header_end),
         _bit_flips(raw),
         _byte_edits(raw, 6, len(raw)),
         _ends(raw),

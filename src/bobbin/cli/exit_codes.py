@@ -55,6 +55,8 @@ def of_error(error: BobbinError | OSError) -> ExitCode:
             return ExitCode.USAGE
         case IntegrityError():
             return ExitCode.INTEGRITY
+        case ResourceError() if _is_damage(error):
+            return ExitCode.INTEGRITY
         case ResourceError():
             return ExitCode.TRY_AGAIN if error.retry else ExitCode.RESOURCE
         case PeerError():
@@ -65,3 +67,10 @@ def of_error(error: BobbinError | OSError) -> ExitCode:
             return ExitCode.RESOURCE
         case _:
             raise AssertionError(f"{type(error).__name__} belongs to none of the five families")
+
+
+def _is_damage(error: ResourceError) -> bool:
+    # A store that cannot be read is the machine's affair; one that holds something else than was put there is not.
+    from bobbin.store.base import DamagedStore
+
+    return isinstance(error, DamagedStore)

@@ -161,8 +161,17 @@ def stderr_style(text: str, *, fg: str, bold: bool = False) -> str:
 
 def not_found(out: Output, sentence: str) -> ExitCode:
     """Say that there is no such thing; returns the exit code for that."""
+    return _no(out, "not-found", "not found: ", sentence)
+
+
+def refused(out: Output, sentence: str) -> ExitCode:
+    """Say that something was not taken, on purpose; returns the exit code for that."""
+    return _no(out, "refused", "refused: ", sentence)
+
+
+def _no(out: Output, kind: str, label: str, sentence: str) -> ExitCode:
     if out.as_json:
-        say(encode({"error": "not-found", "message": sentence, "exit_code": int(ExitCode.NOT_ALL)}).decode())
+        say(encode({"error": kind, "message": sentence, "exit_code": int(ExitCode.NOT_ALL)}).decode())
     else:
-        say(stderr_style("not found: ", fg="yellow") + printable(sentence))
+        say(stderr_style(label, fg="yellow") + printable(sentence))
     return ExitCode.NOT_ALL

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 
+from bobbin.cli.text import printable
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -23,7 +25,7 @@ class Meter:
     """Call it with (done, total); a total of 0 means that nobody knows. It draws when there is something to see."""
 
     def __init__(self, title: str, unit: Unit, *, watched: bool) -> None:
-        self._title: Final = title
+        self._title: Final = printable(title)
         self._unit: Final = unit
         self._watched: Final = watched
         self._began: Final = time.monotonic()
@@ -71,7 +73,11 @@ def _draw(title: str, unit: Unit, total: int) -> "rich.progress.Progress":
     from rich import progress as bars
     from rich.console import Console
 
-    columns: list[bars.ProgressColumn] = [bars.TextColumn("{task.description}"), bars.BarColumn()]
+    columns: list[bars.ProgressColumn] = [
+        # A title may hold the name of a file: it is text, never markup.
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+    ]
     if unit == "bytes":
         columns += [bars.DownloadColumn(), bars.TransferSpeedColumn()]
     else:

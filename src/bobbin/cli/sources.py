@@ -47,6 +47,22 @@ def check_files(files: Sequence[str]) -> None:
             raise UsageError(f"{file} is a folder, not a file")
 
 
+def check_outside(lace: Path | None, *files: str | Path) -> None:
+    """Refuse files that belong to a lace: writing one destroys it, and reading one takes its locks away.
+
+    ``lace`` is the folder that the command works on; other laces are left alone, too.
+    """
+    from bobbin.config.layout import Layout, lace_around
+
+    for file in files:
+        path = Path(file)
+        if file == STDIN:
+            continue
+        owner = lace if lace is not None and Layout(lace).holds(path) else lace_around(path)
+        if owner is not None:
+            raise UsageError(f"{file} is inside the lace {owner}; name a file outside it")
+
+
 def read_whole(file: str, *, bytes_max: int, what: str) -> bytes:
     """A small file, or stdin, as bytes. More than the limit is an error, never a truncation."""
     check_files([file])

@@ -8,9 +8,12 @@
     └── keys/              0700
         └── <name>.key     0600, one line: the signing secret &.….H3
 
-``lace.toml`` is written last, so a folder that has one is complete.
+``lace.toml`` is written last, so a folder that has one is complete. A creation that was cut off may leave files with
+temporary names; the next one takes them away.
 """
 
+import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,10 @@ KEYS_FOLDER: Final = "keys"
 KEY_SUFFIX: Final = ".key"
 
 _STORE_COMPANIONS: Final = ("-wal", "-shm", "-journal")
+_LEFTOVER: Final = re.compile(
+    rf"\.(?:{re.escape(SETTINGS_FILE)}|{re.escape(RECORDS_FILE)})\.[0-9a-f]{{12}}\.tmp(?:{'|'.join(_STORE_COMPANIONS)})?"
+)
+"""The temporary names under which settings and store are written before they get their own."""
 
 
 class Layout(Struct, frozen=True):
@@ -48,9 +55,43 @@ class Layout(Struct, frozen=True):
     def strangers(self) -> list[str]:
         """Names in the folder that no lace has: what forbids to create one here."""
         own = {KEYS_FOLDER, RECORDS_FILE, *(RECORDS_FILE + suffix for suffix in _STORE_COMPANIONS)}
-        return sorted(entry.name for entry in self.folder.iterdir() if entry.name not in own and not _is_ours(entry))
+        names = (entry.name for entry in self.folder.iterdir())
+        return sorted(name for name in names if name not in own and not _LEFTOVER.fullmatch(name))
+
+    def leftovers(self) -> list[Path]:
+        """What creations that were cut off have left behind under temporary names."""
+        return sorted(entry for entry in self.folder.iterdir() if _LEFTOVER.fullmatch(entry.name))
+
+    def clear_leftovers(self) -> None:
+        """Take them away. For whoever has completed the lace: nobody else can complete one here any more."""
+        for path in self.leftovers():
+            path.unlink(missing_ok=True)
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path leads into this folder, or to a file of it by another name (a link of either kind)."""
+        if path.resolve().is_relative_to(self.folder.resolve()):
+            return True
+        try:
+            wanted = path.stat()
+        except OSError:
+            return False
+        return any(_is_same(entry, wanted) for folder in (self.folder, self.keys) for entry in _entries(folder))
 
 
-def _is_ours(entry: Path) -> bool:
-    """Whether this is what a creation that was cut off left behind of ``lace.toml``."""
-    return entry.name.startswith(f".{SETTINGS_FILE}.") and entry.name.endswith(".tmp")
+def lace_around(path: Path) -> Path | None:
+    """The folder of the lace that a path leads into, whichever that is; None if it leads into none."""
+    return next((folder for folder in path.resolve().parents if Layout(folder).is_lace()), None)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_same(entry: Path, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(entry.stat(), wanted)
+    except OSError:
+        return False

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from bobbin.config.durable import replacing
+from bobbin.config.durable import write_new
 from bobbin.config.keys import check_name
 from bobbin.errors import ResourceError, UsageError
 from bobbin.records import tai
@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def write_settings(target: Path, settings: Settings) -> None:
-    """Write the file, durable when this returns."""
+    """Create the file, durable when this returns. ``FileExistsError`` if there is one: it is never replaced."""
     born = datetime.fromtimestamp(tai.to_utc(tai.parse(settings.created)) // tai.NANOSECONDS, UTC)
     text = _TEMPLATE.format(
         utc=born.strftime("%Y-%m-%d %H:%M:%S"),
@@ -53,8 +53,7 @@ def write_settings(target: Path, settings: Settings) -> None:
         created=settings.created,
         default_key=settings.default_key,
     )
-    with replacing(target) as stream:
-        stream.write(text.encode())
+    write_new(target, text.encode())
 
 
 def read_settings(source: Path) -> Settings:

@@ -15,9 +15,10 @@ record is, in this order:
 
 One changed byte anywhere in a record, and one lost or added in its headers, always ends in 1 or 2, with the right end.
 Worse damage errs on the long side: a record that lost some of its data takes the next one along, since nobody can tell
-that one from a planted one. There is one exception. Where the Blob's markline and the length are both gone, nothing
-shows where the data began; the next Seal is then taken for the next member (3), for otherwise a single cut-off header
-would cost all records for the length of the longest.
+that one from a planted one. Two things no reader can see. Where the Blob's markline and the length are both gone,
+nothing shows where the data began, and the next Seal is taken for the next member (3); otherwise a header that is cut
+off would cost all records for the length of the longest. And where so much was added to the data that a planted record
+begins after the declared end, that one is taken for the next member.
 
 Everything here looks at one window of fixed size, so the answer does not depend on how the bytes arrived, and works
 within fixed numbers of tries.
@@ -48,6 +49,7 @@ LOOK_BEHIND_BYTES: Final = profile.HEADER_LINE_BYTES_MAX + 2
 """How much before a mark decides whether it is an inner one."""
 
 _TRIES_MAX: Final = 64
+_EFFORT_BYTES_MAX: Final = 4 * 1024 * 1024
 _ANCHORS_MAX: Final = 2
 """One damaged byte can make two Blob marklines in a header section; hostile thousands are not tried."""
 
@@ -213,8 +215,10 @@ def _declared(site: _Site, line: re.Match[bytes], symbols: bytes | None, anchor:
     fits = length <= profile.DATA_BYTES_MAX and end <= site.end
     if fits and site.is_boundary(end) and not _lies_across(site, data_start, end):
         return _whole(site, end)
-    if symbols is not None and (verdict := _repaired_by_marks(site, symbols, [data_start])):
-        return verdict
+    if symbols is not None:
+        verdict = _repaired_nearby(site, symbols, anchor, anywhere=True)
+        if verdict or (verdict := _repaired_by_marks(site, symbols, [data_start])):
+            return verdict
     return _assumed(site, (data_start, end))
 
 
@@ -257,7 +261,8 @@ def _repair(site: _Site, data_start: int, length: int) -> Verdict:
 
 def _repaired(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
     """The end of a record whose ``Data-Length`` line, expected at ``anchor``, cannot be read."""
-    if verdict := _repaired_nearby(site, symbols, anchor):
+    verdict = _repaired_nearby(site, symbols, anchor)
+    if verdict or (verdict := _repaired_nearby(site, symbols, anchor, anywhere=True)):
         return verdict
     # The number is gone. Where the data may begin: after both line feeds, or where one of them is lost or changed.
     first = site.buffer.find(b"\n", anchor, min(site.end, anchor + 2 * _LENGTH_LINE_BYTES_MAX))
@@ -267,15 +272,19 @@ def _repaired(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
     return _repaired_by_marks(site, symbols, starts)
 
 
-def _repaired_nearby(site: _Site, symbols: bytes, anchor: int) -> Verdict | None:
-    """Try every ``Data-Length`` line that is one edit away from what stands at ``anchor``."""
-    tried = set()
-    for data_start, length in _nearby(site.buffer, anchor):
-        end = data_start + length
-        if end <= site.end and site.is_boundary(end) and (data_start, length) not in tried:
-            tried.add((data_start, length))
-            if site.proves(symbols, data_start, length):
-                return _repair(site, data_start, length)
+def _repaired_nearby(site: _Site, symbols: bytes, anchor: int, *, anywhere: bool = False) -> Verdict | None:
+    """Try every ``Data-Length`` line that is one edit away from what stands at ``anchor``.
+
+    Only those that lead to a mark; or ``anywhere``, the shortest first, as far as the effort allows.
+    """
+    candidates = {(length, data_start) for data_start, length in _nearby(site.buffer, anchor)}
+    effort = 0
+    for length, data_start in sorted(candidates):
+        effort += length
+        if anywhere and effort > _EFFORT_BYTES_MAX:
+            return None
+        if (anywhere or site.is_boundary(data_start + length)) and site.proves(symbols, data_start, length):
+            return _repair(site, data_start, length)
     return None
 
 

@@ -1,26 +1,32 @@
 """Records between a store and a file: import with a report, export, and verification without a store.
 
 A file is a *bundle* (records one after the other) or *JSONL* (one line of JSON for each). Which of the two it is shows
-in the first byte: JSONL begins with a brace or white space, everything else is read as a bundle.
+in how it begins: JSONL begins with a brace, after white space at most, and no line of it begins as a record does.
+Everything else is read as a bundle, also one whose first bytes are damaged.
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, cast
 
+from blake3 import blake3
 from msgspec import Struct
 
-from bobbin.records import jsonl
+from bobbin.records import ids, jsonl
+from bobbin.records.canonical import MARK, MARKLINE_SIZE
 from bobbin.records.coordinate import Coordinate, Prefix
-from bobbin.records.ids import HashText, Kind
+from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record, read_trusted
 from bobbin.runtime.ingest import UNIT_BYTES_MAX, UNIT_RECORDS_MAX, Form, Ingested, Sink, ingest
 from bobbin.runtime.work import Invalid
 from bobbin.runtime.workers import Validators
-from bobbin.store.base import Outcome, Progress, Put, Rejected, StoredRecord, View
+from bobbin.store.base import DamagedStore, Outcome, Progress, Put, Rejected, StoredRecord, View
 
 _REPORT_EVERY: Final = 1000
+_PEEK_BYTES: Final = 4096
+_RECORD_BEGIN: Final = MARK + b": "
+_BLANK: Final = b" \t\r\n"
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -55,8 +61,20 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 def detect_form(stream: BinaryIO) -> tuple[Form, BinaryIO]:
     """The form of a stream, and the stream as if nobody had looked."""
-    head = stream.read(1)
-    return ("jsonl" if head in (b"{", b" ", b"\t", b"\r", b"\n") else "bundle"), cast(BinaryIO, _Rewound(head, stream))
+    head = bytearray()
+    # A pipe may give less than was asked for, so ask until there is enough or no more.
+    while len(head) < _PEEK_BYTES and (piece := stream.read(_PEEK_BYTES - len(head))):
+        head += piece
+    return ("jsonl" if _is_jsonl(bytes(head)) else "bundle"), cast(BinaryIO, _Rewound(bytes(head), stream))
+
+
+def _is_jsonl(head: bytes) -> bool:
+    if not head.strip(_BLANK):
+        # Blank lines and nothing else are nothing, and only JSONL has blank lines.
+        return 0 < len(head) < _PEEK_BYTES
+    # JSON has no raw line feed in its texts, so such a line is a record's, whatever became of the bytes before it.
+    has_record = b"\n" + _RECORD_BEGIN in head or head[1:].startswith(_RECORD_BEGIN[1:])
+    return head.lstrip(_BLANK).startswith(b"{") and not has_record
 
 
 def import_records(
@@ -145,7 +163,10 @@ def _batches(records: Iterator[StoredRecord]) -> Iterator[list[StoredRecord]]:
 def export_records(
     view: View, stream: BinaryIO, *, form: Form, at: Coordinate | Prefix | None = None, progress: Progress | None = None
 ) -> Exported:
-    """Write records to a stream: all in commit order, or those at a place in the order of a listing."""
+    """Write records to a stream: all in commit order, or those at a place in the order of a listing.
+
+    Each is checked against its name first; a damaged one is ``DamagedStore``, and nothing of it is written.
+    """
     total = view.high_water() if at is None else 0
     records = written = 0
     for position, raw in _raws(view, at):
@@ -158,12 +179,29 @@ def export_records(
 
 def _raws(view: View, at: Coordinate | Prefix | None) -> Iterator[tuple[int, bytes]]:
     if at is None:
-        yield from ((stored.id, stored.raw) for stored in view.scan())
+        yield from ((stored.id, _intact(stored.hash, stored.raw)) for stored in view.scan())
         return
     for listed in view.list(at):
-        raw = view.get(listed.hash)
-        assert raw is not None, "a snapshot that lists a record has it"
-        yield listed.id, raw
+        yield listed.id, _intact(listed.hash, view.get(listed.hash))
+
+
+def _intact(hash: HashText, raw: bytes | None) -> bytes:
+    """The bytes, if they are those of this name.
+
+    The digest covers every byte that was validated when the record came in, so one hash proves all of it again.
+    """
+    try:
+        _, digest = ids.parse_hash(hash)
+    except IdentifierError as error:
+        raise DamagedStore(f"the store is damaged: {hash!r} is not the name of a record; run `bobbin fsck`") from error
+    if raw is None:
+        raise DamagedStore(f"the store is damaged: {hash} is listed, but its bytes are not found; run `bobbin fsck`")
+    if (
+        raw[:MARKLINE_SIZE] != b"%b%b\n" % (_RECORD_BEGIN, hash.encode())
+        or blake3(memoryview(raw)[MARKLINE_SIZE:]).digest() != digest
+    ):
+        raise DamagedStore(f"the store is damaged: the stored bytes of {hash} have changed; run `bobbin fsck`")
+    return raw
 
 
 class _Rewound:
@@ -176,8 +214,12 @@ class _Rewound:
     def read(self, size: int = -1, /) -> bytes:
         if not self._head:
             return self._stream.read(size)
+        if 0 <= size < len(self._head):
+            head, self._head = self._head[:size], self._head[size:]
+            return head
         head, self._head = self._head, b""
-        return head + self._stream.read(size - len(head) if size > 0 else size)
+        # What is there already is handed on before the stream is asked for more, unless everything is wanted.
+        return head if size >= 0 else head + self._stream.read()
 
 
 class _Reporting:

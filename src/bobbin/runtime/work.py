@@ -9,6 +9,7 @@ A frame is a length (four bytes, big-endian) and that many bytes of MessagePack.
 its bytes, since whoever sent them still has them; ``restore`` puts them in again.
 """
 
+import fcntl
 import os
 from collections.abc import Sequence
 from struct import Struct as Layout
@@ -160,7 +161,9 @@ def serve(source: int, sink: int) -> None:
 
 def main() -> None:
     """Be a worker, on standard input and output."""
-    # Nothing but frames may reach the pipe, so a stray print goes where errors go.
-    answers_to = os.dup(1)
-    os.dup2(2, 1)
+    # Nothing but frames may reach the pipe: what some library prints goes nowhere. The number is kept above those of
+    # the standard streams, of which the caller may have closed some.
+    answers_to = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, 1)
     serve(0, answers_to)

@@ -240,7 +240,8 @@ class _Worker:
 
 def _start_process() -> "subprocess.Popen[bytes]":
     # The worker finds the same modules as this process, and nothing in the current folder that is not on its path.
-    program = f"import sys; sys.path[:] = {sys.path!r}; from bobbin.runtime.work import main; main()"
+    places = [str(place) for place in sys.path]
+    program = f"import sys; sys.path[:] = {places!r}; from bobbin.runtime.work import main; main()"
     process = subprocess.Popen(  # noqa: S603 - our own program, no word of it from outside
         [sys.executable, "-P", "-c", program],
         stdin=subprocess.PIPE,

@@ -7,7 +7,7 @@ was in flight when the power went; the audit holds the store to it:
 * everything acknowledged is there, bit for bit, and nothing that nobody put;
 * an operation that failed happened wholly or not at all;
 * ids rise and are never given twice, over restarts and removals;
-* what was removed stays away until it is lifted;
+* what was removed stays away until it is lifted, and what was rejected is in the quarantine;
 * counts, facts and indexes agree with the records (``Store.check``).
 """
 
@@ -56,6 +56,15 @@ class Tally(Struct, kw_only=True):
     audits: int = 0
 
 
+class _Promised(Struct, frozen=True, kw_only=True):
+    """What a store must hold."""
+
+    present: frozenset[HashText]
+    refused: frozenset[HashText]
+    rejected: frozenset[bytes]
+    """Bytes in the quarantine."""
+
+
 class World:
     """One seeded history of a store."""
 
@@ -72,8 +81,9 @@ class World:
         self._refused: set[HashText] = set()
         self._ids: dict[int, HashText] = {}
         """Every id ever acknowledged, with the record that got it."""
-        self._doubtful: list[tuple[frozenset[HashText], frozenset[HashText]]] = []
-        """The states (present, refused) that an operation in flight may have left, once one was."""
+        self._rejected: set[bytes] = set()
+        self._doubtful: list[_Promised] = []
+        """The states that an operation in flight may have left, once one was."""
 
     def run(self) -> Tally:
         """Live through all lives; raises ``Broken`` at the first broken promise."""
@@ -111,14 +121,13 @@ class World:
     # ---- operations -----------------------------------------------------------------------------------------------
 
     def _act(self, store: Store) -> None:
-        before = frozenset(self._present), frozenset(self._refused)
+        before = self._promised()
         action = self._random.choices([self._put, self._put_noise, self._remove, self._lift], weights=[6, 1, 2, 1])[0]
         try:
             action(store)
         except BobbinError:
             self.tally.failures += 1
-            after = frozenset(self._present), frozenset(self._refused)
-            self._doubtful = [before, after]
+            self._doubtful = [before, self._promised()]
             self._settle(store)
 
     def _settle(self, store: Store) -> None:
@@ -154,6 +163,7 @@ class World:
 
     def _put_noise(self, store: Store) -> None:
         noise = self._random.randbytes(self._random.randrange(200))
+        self._rejected.add(noise)
         (answer,) = store.put_many([noise], source="noise")
         self._expect(answer.outcome is Outcome.REJECTED, f"noise was {answer.outcome}")
 
@@ -179,11 +189,12 @@ class World:
         by_hash = {record.hash: record for record in self._population}
         stored = {item.hash: item for item in store.scan()}
         refused = frozenset(refusal.hash for refusal in store.refusals())
-        found = frozenset(stored), refused
-        possible = self._doubtful or [(frozenset(self._present), frozenset(self._refused))]
+        rejected = frozenset(row.raw for row in store.quarantined() if row.raw is not None)
+        found = _Promised(present=frozenset(stored), refused=refused, rejected=rejected)
+        possible = self._doubtful or [self._promised()]
         self._expect(found in possible, self._difference(found, possible))
         self._doubtful = []
-        self._present, self._refused = set(found[0]), set(found[1])
+        self._present, self._refused, self._rejected = set(found.present), set(refused), set(rejected)
         for name, item in stored.items():
             self._expect(item.raw == by_hash[name].raw, f"{name} came back with other bytes")
             owner = self._ids.setdefault(item.id, name)
@@ -195,14 +206,20 @@ class World:
         findings = list(store.check())
         self._expect(not findings, f"check found {findings[:3]}")
 
-    def _difference(
-        self,
-        found: tuple[frozenset[HashText], frozenset[HashText]],
-        possible: list[tuple[frozenset[HashText], frozenset[HashText]]],
-    ) -> str:
-        lost = [sorted(present - found[0])[:3] for present, _ in possible]
-        extra = [sorted(found[0] - present)[:3] for present, _ in possible]
-        return f"the store holds another set than any allowed: lost {lost}, unexpected {extra}"
+    def _promised(self) -> _Promised:
+        return _Promised(
+            present=frozenset(self._present), refused=frozenset(self._refused), rejected=frozenset(self._rejected)
+        )
+
+    @staticmethod
+    def _difference(found: _Promised, possible: list[_Promised]) -> str:
+        lost = [sorted(state.present - found.present)[:3] for state in possible]
+        extra = [sorted(found.present - state.present)[:3] for state in possible]
+        quarantine = [len(state.rejected - found.rejected) for state in possible]
+        return (
+            f"the store holds another set than any allowed: lost {lost}, unexpected {extra}, "
+            f"lost from the quarantine {quarantine}"
+        )
 
     def _expect(self, condition: bool, message: str) -> None:  # noqa: FBT001 (reads like an assertion)
         if not condition:

@@ -36,6 +36,13 @@ class StoreError(ResourceError):
     """The store cannot do its work. What was acknowledged before is intact."""
 
 
+class DamagedStore(StoreError):
+    """Something in the store is not what was put there. ``check`` says what; nothing is repaired by itself."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry=False)
+
+
 class Outcome(StrEnum):
     """What became of one record that was put."""
 
@@ -84,6 +91,8 @@ class Quarantined(Struct, frozen=True, kw_only=True):
     offset: int | None
     tai: int
     """When it was put there, in TAI nanoseconds."""
+    kept: bool = True
+    """Whether the store has the bytes, asked for or not."""
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
@@ -196,16 +205,29 @@ class Store(View, AbstractContextManager["Store"], Protocol):
 
     def refusals(self) -> Iterator[Refusal]: ...
 
-    def quarantined(self) -> Iterator[Quarantined]: ...
+    def quarantined(self, *, with_bytes: bool = True) -> Iterator[Quarantined]:
+        """Every row of the quarantine, the oldest first; without their bytes, listing many costs little."""
+        ...
+
+    def quarantined_row(self, id: int) -> Quarantined | None:
+        """One row of the quarantine, or None."""
+        ...
 
     def release(self, id: int) -> bool:
         """Forget one row of the quarantine. False if there was none."""
         ...
 
+    def release_all(self) -> int:
+        """Forget every row of the quarantine, and what was only counted; how many rows there were."""
+        ...
+
     def snapshot(self) -> Snapshot: ...
 
     def subscribe(self, wake: Callable[[StoreRecordId], None]) -> Callable[[], None]:
-        """Call ``wake`` with the new high-water mark after each commit of this store object; returns the undo."""
+        """Call ``wake`` with the new high-water mark after each commit of this store object; returns the undo.
+
+        ``wake`` must not raise: what it raises becomes a warning, since the commit has happened.
+        """
         ...
 
     def changed_elsewhere(self) -> bool:

@@ -152,6 +152,20 @@ def test_no_worker_outlives_its_caller(how: signal.Signals) -> None:
     assert errors.count(b"Traceback") == (1 if how is signal.SIGINT else 0)
 
 
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_workers_work_where_the_caller_has_closed_its_streams(streams: str) -> None:
+    program = """
+from bobbin.records.record import build_blob
+from bobbin.runtime.workers import Validators
+batch = [build_blob(b"hello").raw] * 10
+with Validators(2) as pool:
+    answers = list(pool.validate([batch] * 5))
+raise SystemExit(7 if [len(answer) for answer in answers] == [10] * 5 else 1)
+"""
+    command = f"exec \"{sys.executable}\" -c '{program}' {streams}"
+    assert subprocess.run(["sh", "-c", command], check=False, timeout=SECONDS_MAX).returncode == 7
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_verify_many_answers_like_single_verification(workers: int) -> None:
     items = []

@@ -12,6 +12,7 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Form, FormChoice, LaceFolder, chosen_form, parse_place
 from bobbin.cli.output import Json, Output, abandon, encode, say
 from bobbin.cli.progress import progress
+from bobbin.cli.sources import check_outside
 from bobbin.cli.text import count_text, size_text
 from bobbin.errors import ResourceError, UsageError
 
@@ -32,7 +33,8 @@ def export(
     """Write the records to a file.
 
     Those of this moment, in the order in which they were stored. FILE appears only when it is complete and on disk;
-    a file of that name is replaced. The form auto goes by the name: .jsonl is JSONL, anything else a bundle.
+    a file of that name is replaced. Each record is checked against its name first; a damaged one ends the export with
+    3. The form auto goes by the name: .jsonl is JSONL, anything else a bundle.
 
     Example: bobbin export notes.lace to-lab.bundle --at //u//ding//
     """
@@ -40,6 +42,7 @@ def export(
 
     out = Output(as_json=as_json)
     place = None if at is None else parse_place(at)
+    check_outside(folder, file)
     chosen = chosen_form(form) or ("jsonl" if file.endswith(_JSONL_SUFFIXES) else "bundle")
     with (
         Lace.open(folder, read_only=True) as lace,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bobbin.cli.exit_codes import ExitCode
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
     from bobbin.lace import Lace
 
 
+class _Seen:
+    """How much has been checked."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.records = 0
+        self.bytes: int | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        self.records = done
+        self._meter(done, total)
+
+
 def fsck(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     """Check that a lace is in order.
 
@@ -23,36 +37,58 @@ def fsck(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
 
     Example: bobbin fsck notes.lace
     """
-    from bobbin.lace import Lace
-
     out = Output(as_json=as_json)
     began = time.monotonic()
     findings = 0
-    with Lace.open(folder, read_only=True) as lace:
-        stat = lace.stat()
-        with progress(f"fsck {folder}", "records") as meter:
-            for where, what in _findings(lace, meter):
-                findings += 1
-                with meter.paused():
-                    line = f"{out.style('damaged', fg='red')}  {out.style(where, bold=True)}  {out.style(what)}"
-                    out.row({"event": "finding", "where": where, "what": what}, line)
-    records = sum(stat.records.values())
+    with progress(f"fsck {folder}", "records") as meter:
+        seen = _Seen(meter)
+        for where, what in _findings(folder, seen):
+            findings += 1
+            with meter.paused():
+                line = f"{out.style('damaged', fg='red')}  {out.style(where, bold=True)}  {out.style(what)}"
+                out.row({"event": "finding", "where": where, "what": what}, line)
     verdict = (
         out.style("in order", fg="green") if not findings else out.style(count_text(findings, "finding"), fg="red")
     )
-    pace = out.style(f"({size_text(stat.record_bytes)} in {time.monotonic() - began:.1f} s)", dim=True)
+    size = "" if seen.bytes is None else f"{size_text(seen.bytes)} "
+    pace = out.style(f"({size}in {time.monotonic() - began:.1f} s)", dim=True)
     out.result(
-        {"event": "summary", "lace": str(folder), "records": records, "findings": findings},
-        f"{verdict} · {count_text(records, 'record')} checked  {pace}",
+        {"event": "summary", "lace": str(folder), "records": seen.records, "findings": findings},
+        f"{verdict} · {count_text(seen.records, 'record')} checked  {pace}",
     )
     return ExitCode.INTEGRITY if findings else ExitCode.OK
 
 
-def _findings(lace: "Lace", meter: Meter) -> Iterator[tuple[str, str]]:
-    for finding in lace.check(progress=meter):
+def _findings(folder: Path, seen: _Seen) -> Iterator[tuple[str, str]]:
+    from bobbin.lace import Lace
+    from bobbin.store.base import DamagedStore
+
+    try:
+        with Lace.open(folder, read_only=True) as lace:
+            yield from _in_store(lace, seen)
+    except DamagedStore as error:
+        yield "store", str(error)
+    yield from _in_keys(folder)
+
+
+def _in_store(lace: "Lace", seen: _Seen) -> Iterator[tuple[str, str]]:
+    from bobbin.store.base import DamagedStore
+
+    for finding in lace.check(progress=seen):
         yield finding.where, finding.what
-    for name in lace.key_names():
+    try:
+        seen.bytes = lace.stat().record_bytes
+    except DamagedStore:
+        # The check has said so, and more.
+        return
+
+
+def _in_keys(folder: Path) -> Iterator[tuple[str, str]]:
+    from bobbin.config import keys
+    from bobbin.config.layout import Layout
+
+    for name in keys.key_names(Layout(folder).keys):
         try:
-            lace.key(name)
+            keys.load_key(Layout(folder).keys, name)
         except BobbinError as error:
             yield f"key {name}", str(error)

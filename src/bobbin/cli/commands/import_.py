@@ -11,8 +11,8 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Form, FormChoice, LaceFolder, Workers, chosen_form
 from bobbin.cli.output import Output, encode
 from bobbin.cli.progress import CountingReader, progress
-from bobbin.cli.sources import ProblemPrinter, check_files, choose_workers, open_source
-from bobbin.cli.text import count_text, size_text
+from bobbin.cli.sources import ProblemPrinter, check_files, check_outside, choose_workers, open_source
+from bobbin.cli.text import count_text, printable, size_text
 
 if TYPE_CHECKING:
     from bobbin.lace import Lace
@@ -38,9 +38,9 @@ def import_(
 ) -> ExitCode:
     """Check every record of some files, store the valid ones.
 
-    What is no valid record is listed with its offset and reason, and goes to the quarantine; its neighbours are
-    stored. Importing again is safe: what is here already counts as duplicate. Ends with 1 if anything was not
-    taken.
+    What is no valid record is listed with its offset and reason, and goes to the quarantine as far as there is room;
+    its neighbours are stored. Importing again is safe: what is here already counts as duplicate. Ends with 1 if
+    anything was not taken.
 
     Example: bobbin import notes.lace from-lab.bundle
     """
@@ -48,12 +48,15 @@ def import_(
 
     out = Output(as_json=as_json)
     check_files(files)
+    check_outside(folder, *files, *([] if acknowledge is None else [acknowledge]))
     began = time.monotonic()
     with ExitStack() as stack:
         lace = stack.enter_context(Lace.open(folder))
         ledger = None if acknowledge is None else stack.enter_context(acknowledge.open("ab"))
+        before = lace.stat().quarantine_overflow
         totals = [_import_file(lace, file, form, workers, out, ledger) for file in files]
-    sums = {field: sum(getattr(total, field) for total in totals) for field in _COUNTS}
+        sums = {field: sum(getattr(total, field) for total in totals) for field in _COUNTS}
+        sums |= _not_kept(lace, before, rejected=sums["rejected"])
     out.result(
         {"event": "summary", "files": len(files), **sums}, *_summary(out, folder, sums, time.monotonic() - began)
     )
@@ -94,5 +97,24 @@ def _summary(out: Output, folder: Path, sums: dict[str, int], seconds: float) ->
     pace = f"{count_text(sums['read'], 'record')}, {size_text(sums['bytes_read'])} in {seconds:.1f} s"
     lines = [f"{' · '.join(parts)}  {out.style(f'({pace})', dim=True)}"]
     if sums["rejected"]:
-        lines.append(f"rejected bytes are in the quarantine: bobbin quarantine list {folder}")
+        is_all = not sums["only_counted"] and not sums["without_bytes"]
+        words = "rejected bytes are in the quarantine" if is_all else "the quarantine took what it had room for"
+        lines.append(f"{words}: bobbin quarantine list {printable(str(folder))}")
+    if sums["only_counted"]:
+        lines.append(f"{sums['only_counted']:,} of the rejected were only counted: the quarantine has no row left")
+    if sums["without_bytes"]:
+        rows = count_text(sums["without_bytes"], "row")
+        lines.append(f"{rows} of the quarantine came without bytes: too large, or no room for more")
     return lines
+
+
+def _not_kept(lace: "Lace", overflow_before: int, *, rejected: int) -> dict[str, int]:
+    """How many of the rejected were only counted, and how many rows of the quarantine are there without their bytes."""
+    if not rejected:
+        return {"only_counted": 0, "without_bytes": 0}
+    # Someone may have emptied the quarantine meanwhile.
+    only_counted = max(0, lace.stat().quarantine_overflow - overflow_before)
+    return {
+        "only_counted": only_counted,
+        "without_bytes": sum(not row.kept for row in lace.quarantined(with_bytes=False)),
+    }

@@ -7,7 +7,7 @@ import typer
 from bobbin import profile
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder, parse_header
-from bobbin.cli.output import Output
+from bobbin.cli.output import Output, refused
 from bobbin.cli.sources import read_whole
 
 
@@ -30,11 +30,12 @@ def put(
     """Store a record and print its hash.
 
     The hash is its name for ever. The record is on disk when the command ends. Storing the same record again
-    changes nothing.
+    changes nothing. Ends with 1 if the record was removed earlier and is refused.
 
     Example: echo hello | bobbin put notes.lace --group u --app ding --name links/1 --sign -
     """
     from bobbin.lace import Lace
+    from bobbin.store.base import Outcome
 
     out = Output(as_json=as_json)
     headers = [parse_header(text) for text in header or ()]
@@ -43,12 +44,14 @@ def put(
         record = lace.build(
             data, group=group, app=app, name=name, tai=tai, headers=headers, sign=sign if key is None else key
         )
-        is_known = lace.have(record.hash)
-        lace.put_record(record)
+        (answer,) = lace.store.put_records([record])
+    if answer.outcome is Outcome.REFUSED:
+        why = answer.reason or "no reason given"
+        return refused(out, f"{record.hash} was removed on purpose ({why}); `bobbin lift` ends the refusal")
     out.result(
         {
             "hash": record.hash,
-            "outcome": "duplicate" if is_known else "stored",
+            "outcome": answer.outcome.value,
             "coordinate": str(record.coordinate),
             "tai": record.tai_text,
             "data_length": record.data_length,
@@ -56,6 +59,6 @@ def put(
         },
         record.hash,
     )
-    if is_known:
+    if answer.outcome is Outcome.DUPLICATE:
         out.note("already stored; nothing was changed")
     return ExitCode.OK

@@ -28,13 +28,16 @@ def quarantine_list(folder: LaceFolder, limit: Limit = None, as_json: AsJson = F
     out = Output(as_json=as_json)
     count = 0
     with Lace.open(folder, read_only=True) as lace:
-        for row in lace.quarantined():
+        for row in lace.quarantined(with_bytes=False):
             if count == limit:
                 break
             count += 1
             head = f"{row.id:>6}  {size_text(row.size):>8}  {out.style(f'{row.reason:<21}', bold=True)}"
             out.row(_value(row), f"{head}  {out.style(_origin(row))}  {out.style(row.detail)}")
-    if count == 0:
+        overflow = lace.stat().quarantine_overflow
+    if overflow:
+        out.note(f"{overflow:,} more rejections found the quarantine full and were only counted")
+    elif count == 0 and limit != 0:
         out.note("the quarantine is empty")
     return ExitCode.OK
 
@@ -53,7 +56,7 @@ def quarantine_show(
 
     out = Output(as_json=as_json)
     with Lace.open(folder, read_only=True) as lace:
-        row = next((row for row in lace.quarantined() if row.id == number), None)
+        row = lace.quarantined_row(number)
     if row is None:
         return not_found(out, f"the quarantine of {folder} has no row {number}")
     if raw and row.raw is None:
@@ -87,7 +90,8 @@ def quarantine_release(
 ) -> ExitCode:
     """Forget rejected bytes.
 
-    They do not become records by that: to have bytes checked again, import them again.
+    They do not become records by that: to have bytes checked again, import them again. --all is one step, all or
+    nothing, and forgets what was only counted, too.
 
     Example: bobbin quarantine release notes.lace 3 4 5
     """
@@ -97,9 +101,8 @@ def quarantine_release(
     if everything == bool(numbers):
         raise UsageError("name the rows to forget, or --all")
     with Lace.open(folder) as lace:
-        wanted = [row.id for row in lace.quarantined()] if everything else numbers or []
-        missing = [number for number in wanted if not lace.release(number)]
-    released = len(wanted) - len(missing)
+        missing = [] if everything else [number for number in numbers or [] if not lace.release(number)]
+        released = lace.release_all() if everything else len(numbers or []) - len(missing)
     out.result({"released": released, "missing": missing}, f"{count_text(released, 'row')} forgotten")
     if missing:
         return not_found(out, f"the quarantine of {folder} has no row {', '.join(map(str, missing))}")
@@ -117,7 +120,7 @@ def _value(row: "Quarantined") -> dict[str, Json]:
         "source": row.source,
         "offset": row.offset,
         "size": row.size,
-        "kept": row.raw is not None,
+        "kept": row.kept,
         "reason": row.reason,
         "detail": row.detail,
         "tai": tai.render(row.tai),

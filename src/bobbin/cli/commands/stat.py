@@ -19,6 +19,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     out = Output(as_json=as_json)
     with Lace.open(folder, read_only=True) as lace:
         now, settings, keys = lace.stat(), lace.settings, lace.key_names()
+    overflow = now.quarantine_overflow
     kinds = {kind.name.lower(): count for kind, count in now.records.items()}
     counts = [kinds.get(kind, 0) for kind in ("blob", "plex", "seal")]
     words = ", ".join(
@@ -30,7 +31,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
         "records": f"{sum(counts):,} ({words})",
         "size": f"{size_text(now.record_bytes)} in records, {size_text(now.file_bytes)} on disk",
         "newest id": f"{now.high_water:,}",
-        "quarantine": f"{now.quarantined:,}",
+        "quarantine": f"{now.quarantined:,}" + (f", and {overflow:,} only counted" if overflow else ""),
         "refusals": f"{now.refused:,}",
         "keys": ", ".join(f"{name} (default)" if name == settings.default_key else name for name in keys) or "none",
     }
@@ -44,6 +45,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
             "file_bytes": now.file_bytes,
             "high_water": now.high_water,
             "quarantined": now.quarantined,
+            "quarantine_overflow": overflow,
             "refused": now.refused,
             "schema_version": now.schema_version,
             "keys": keys,

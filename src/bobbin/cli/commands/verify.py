@@ -10,7 +10,7 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Form, FormChoice, Workers, chosen_form
 from bobbin.cli.output import Output
 from bobbin.cli.progress import CountingReader, progress
-from bobbin.cli.sources import ProblemPrinter, check_files, choose_workers, open_source
+from bobbin.cli.sources import ProblemPrinter, check_files, check_outside, choose_workers, open_source
 from bobbin.cli.text import count_text, size_text
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def verify(
         bad = ExitCode.INTEGRITY
     else:
         check_files([target])
+        check_outside(None, target)
         answer = _verify_file(out, target, form, workers)
         bad = ExitCode.NOT_ALL
     kinds = {kind.name.lower(): count for kind, count in answer.records.items()}

@@ -6,7 +6,7 @@
 * A TAI time is moved down by 2^63: all of 0 … ``TAI_MAX`` then fits into SQLite's signed integers, in order.
 * A record's bytes open with its name, so a name is cut out of them rather than computed.
 
-A column that says what no record can say is damage: ``StoreError``, like every other damage to the file.
+A column that says what no record can say is damage: ``DamagedStore``, like every other damage to the file.
 """
 
 import binascii
@@ -17,7 +17,7 @@ from bobbin.records import b64a, ids
 from bobbin.records.canonical import MARK
 from bobbin.records.ids import HashText, Kind
 from bobbin.records.tai import TAI_MAX
-from bobbin.store.base import StoreError
+from bobbin.store.base import DamagedStore
 
 _KEY: Final = struct.Struct(">q")
 _KEY_SYMBOLS: Final = slice(2, 14)
@@ -61,7 +61,7 @@ def tai_of_column(column: int) -> int:
     """The TAI time that a column says."""
     nanoseconds = column + _TAI_SHIFT
     if nanoseconds > TAI_MAX:
-        raise StoreError("the store is damaged: a stored time is beyond the end of TAI", retry=False)
+        raise DamagedStore("the store is damaged: a stored time is beyond the end of TAI")
     return nanoseconds
 
 
@@ -70,7 +70,7 @@ def hash_text(kind: int, digest: bytes) -> HashText:
     try:
         return HashText(_HEADS[kind] + b64a.encode(digest) + _TAIL)
     except (IndexError, TypeError) as error:
-        raise StoreError("the store is damaged: a row of facts belongs to no record", retry=False) from error
+        raise DamagedStore("the store is damaged: a row of facts belongs to no record") from error
 
 
 def hash_of_raw(raw: bytes) -> HashText:
@@ -78,7 +78,7 @@ def hash_of_raw(raw: bytes) -> HashText:
     try:
         return HashText(raw[NAME].decode("ascii"))
     except (TypeError, UnicodeDecodeError) as error:
-        raise StoreError("the store is damaged: a record has lost its name", retry=False) from error
+        raise DamagedStore("the store is damaged: a record has lost its name") from error
 
 
 def after_prefix(prefix: str) -> bytes:

@@ -81,6 +81,8 @@ class Source(Struct, frozen=True, kw_only=True):
 def set_up_writing(connection: apsw.Connection, config: Config) -> None:
     """What makes a commit durable, and how long the log may grow."""
     connection.pragma("synchronous", "FULL")
+    # What was removed is overwritten, not merely unlinked.
+    connection.pragma("secure_delete", 1)
     # On macOS a plain fsync does not reach the disk. Elsewhere these two change nothing.
     connection.pragma("fullfsync", 1)
     connection.pragma("checkpoint_fullfsync", 1)

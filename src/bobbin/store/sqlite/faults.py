@@ -14,7 +14,7 @@ from typing import Final
 import apsw
 
 from bobbin.errors import BobbinError, UsageError
-from bobbin.store.base import StoreError
+from bobbin.store.base import DamagedStore, StoreError
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
@@ -25,8 +25,6 @@ _SENTENCES: Final[tuple[tuple[tuple[type[apsw.Error], ...], str, bool], ...]] = 
     ((apsw.InterruptError, apsw.AbortError), "the work on the store {path} was interrupted", True),
     ((apsw.ReadOnlyError, apsw.PermissionsError), "the store {path} cannot be written: it is read-only", False),
     ((apsw.CantOpenError,), "the store {path} cannot be opened: a file is not accessible", False),
-    ((apsw.NotADBError,), "{path} is not a store: it is not a SQLite database", False),
-    ((apsw.CorruptError, apsw.FormatError), "the store {path} is damaged", False),
     ((apsw.IOError,), "reading or writing the store {path} failed", False),
 )  # fmt: skip
 _CLOSED: Final = (apsw.ConnectionClosedError, apsw.CursorClosedError)
@@ -37,13 +35,17 @@ def translate(error: apsw.Error | UnicodeDecodeError, path: Path) -> BobbinError
     if isinstance(error, _CLOSED):
         return UsageError(f"the store {path}, or the snapshot of it that this came from, is closed")
     if isinstance(error, UnicodeDecodeError):
-        return StoreError(f"the store {path} is damaged: a text is not UTF-8", retry=False)
+        return DamagedStore(f"the store {path} is damaged: a text is not UTF-8")
     if isinstance(error, apsw.ThreadingViolationError | apsw.ForkingViolationError):
         return UsageError(f"the store {path} is in use by another thread, or was opened before a fork")
+    if isinstance(error, apsw.CorruptError | apsw.FormatError):
+        return DamagedStore(f"the store {path} is damaged ({error})")
+    if isinstance(error, apsw.NotADBError):
+        return DamagedStore(f"{path} is not a store, or no longer: it is not a SQLite database ({error})")
     for classes, sentence, retry in _SENTENCES:
         if isinstance(error, classes):
             return StoreError(f"{sentence.format(path=path)} ({error})", retry=retry)
-    return StoreError(f"the store {path} is not built as expected ({error})", retry=False)
+    return DamagedStore(f"the store {path} is not built as expected ({error})")
 
 
 @contextmanager

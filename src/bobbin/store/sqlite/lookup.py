@@ -11,7 +11,7 @@ import apsw
 from bobbin.errors import UsageError
 from bobbin.records import ids
 from bobbin.records.ids import HashText
-from bobbin.store.base import StoredRecord, StoreRecordId
+from bobbin.store.base import DamagedStore, StoredRecord, StoreRecordId
 from bobbin.store.sqlite import coding
 
 START: Final = StoreRecordId(0)
@@ -34,6 +34,8 @@ def get(cursor: apsw.Cursor, hash_text: HashText) -> bytes | None:
         for raw in found:
             if raw[coding.NAME] == name:
                 return raw
+    if found is not None and locate(cursor, hash_text) is not None:
+        raise DamagedStore(f"the store is damaged: the stored bytes of {hash_text} open with another name")
     # Not there. A text that is no name could not have been there: say so.
     ids.parse_hash(hash_text)
     return None

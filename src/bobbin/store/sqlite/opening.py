@@ -11,7 +11,7 @@ import apsw
 from msgspec import structs
 
 from bobbin.errors import UsageError
-from bobbin.store.base import StoreError
+from bobbin.store.base import DamagedStore, StoreError
 from bobbin.store.sqlite import faults, migrations, schema
 from bobbin.store.sqlite.config import Config
 from bobbin.store.sqlite.connection import Access, Source, fingerprint_of
@@ -128,7 +128,7 @@ def _identify(connection: apsw.Connection, path: Path) -> None:
         sentence = f"the store {path} was written by a newer Bobbin (schema {version}, this one knows up to"
         raise StoreError(f"{sentence} {migrations.VERSION})", retry=False)
     if version < 1:
-        raise StoreError(f"the store {path} is damaged: its schema version is {version}", retry=False)
+        raise DamagedStore(f"the store {path} is damaged: its schema version is {version}")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 

@@ -19,10 +19,12 @@ from bobbin.store.sqlite.config import Config
 from bobbin.store.sqlite.tally import Tally
 
 KNOWN: Final = (
-    "SELECT EXISTS (SELECT 1 FROM quarantine WHERE key = ? AND size = ? AND reason = ? AND source = ? AND start IS ?)"
+    "SELECT EXISTS (SELECT 1 FROM quarantine WHERE key = ? AND start IS ? AND source = ? AND size = ? AND reason = ?)"
 )
 """Whether a rejection is there already. The key is a part of a digest of the bytes, kept or not."""
 
+_WHOLE: Final = "SELECT id, raw, size, reason, detail, source, start, tai, raw IS NOT NULL FROM quarantine"
+_WITHOUT_BYTES: Final = "SELECT id, NULL, size, reason, detail, source, start, tai, raw IS NOT NULL FROM quarantine"
 _ADD: Final = (
     "INSERT INTO quarantine(key, raw, size, reason, detail, source, start, tai) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -32,13 +34,13 @@ def add(connection: apsw.Connection, tally: Tally, rejected: Sequence[Rejected],
     """Put rejected bytes there, as far as there is room."""
     tai = coding.tai_column(now)
     for item in rejected:
+        if tally.quarantined >= config.quarantine_rows_max:
+            tally.quarantine_overflow += 1
+            continue
         key = coding.key_of(blake3(item.raw).digest())
         size = len(item.raw)
         reason, detail, source = map(coding.storable, (item.reason, item.detail, item.source))
-        if connection.execute(KNOWN, (key, size, reason, source, item.offset)).get:
-            continue
-        if tally.quarantined >= config.quarantine_rows_max:
-            tally.quarantine_overflow += 1
+        if connection.execute(KNOWN, (key, item.offset, source, size, reason)).get:
             continue
         fits = tally.quarantine_bytes + size <= config.quarantine_bytes_max
         keep = fits and size <= config.quarantine_item_bytes_max
@@ -58,17 +60,35 @@ def release(connection: apsw.Connection, tally: Tally, number: int) -> bool:
     return True
 
 
-def walk(connection: apsw.Connection) -> Iterator[Quarantined]:
+def release_all(connection: apsw.Connection, tally: Tally) -> int:
+    """Forget every row, and what was only counted."""
+    rows = tally.quarantined
+    connection.execute("DELETE FROM quarantine")
+    tally.quarantined = tally.quarantine_bytes = tally.quarantine_overflow = 0
+    return rows
+
+
+def walk(connection: apsw.Connection, *, with_bytes: bool) -> Iterator[Quarantined]:
     """Every row, the oldest first."""
-    rows = connection.execute("SELECT id, raw, size, reason, detail, source, start, tai FROM quarantine ORDER BY id")
-    for number, raw, size, reason, detail, source, start, tai in rows:
-        yield Quarantined(
-            id=number,
-            raw=raw,
-            size=size,
-            reason=reason,
-            detail=detail,
-            source=source,
-            offset=start,
-            tai=coding.tai_of_column(tai),
-        )
+    columns = _WHOLE if with_bytes else _WITHOUT_BYTES
+    return map(_row, connection.execute(f"{columns} ORDER BY id"))
+
+
+def find(connection: apsw.Connection, number: int) -> Quarantined | None:
+    """One row, or None."""
+    return next(map(_row, connection.execute(f"{_WHOLE} WHERE id = ?", (number,))), None)
+
+
+def _row(columns: tuple[int, bytes | None, int, str, str, str, int | None, int, int]) -> Quarantined:
+    number, raw, size, reason, detail, source, start, tai, kept = columns
+    return Quarantined(
+        id=number,
+        raw=raw,
+        size=size,
+        reason=reason,
+        detail=detail,
+        source=source,
+        offset=start,
+        tai=coding.tai_of_column(tai),
+        kept=bool(kept),
+    )

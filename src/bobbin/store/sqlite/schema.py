@@ -103,7 +103,7 @@ CREATE TABLE quarantine(
   start INTEGER,
   tai INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX quarantine_by_key ON quarantine(key);
+CREATE INDEX quarantine_by_place ON quarantine(key, start, source);
 
 CREATE TABLE tally(
   id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -12,6 +12,7 @@ One store object belongs to one thread at a time. Any number of store objects, i
 the same file open. Do not carry a store object over a fork.
 """
 
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -205,6 +206,11 @@ class SqliteStore:
         with self._writing() as write:
             return quarantine.release(self._connection, write.counts, id)
 
+    def release_all(self) -> int:
+        """Forget every row of the quarantine, and what was only counted; how many rows there were."""
+        with self._writing() as write:
+            return quarantine.release_all(self._connection, write.counts)
+
     def compact(self) -> None:
         """Give unused space back to the file system. The disk must have room for the store twice."""
         self._require_writable()
@@ -235,15 +241,12 @@ class SqliteStore:
             self._wake(write.high_water)
 
     def _wake(self, high_water: StoreRecordId) -> None:
-        """Call every subscriber. What one of them raises does not keep the others waiting, and is raised after them."""
-        failures: list[Exception] = []
+        """Call every subscriber. The commit has happened, so what one of them raises can only be a warning."""
         for wake in list(self._wakes.values()):
             try:
                 wake(high_water)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
-                failures.append(error)
-        if failures:
-            raise failures[0]
+            except Exception as error:  # noqa: BLE001 - it is somebody else's code
+                warnings.warn(f"a subscriber of the store failed: {error!r}", RuntimeWarning, stacklevel=4)
 
     # ---- reading the present --------------------------------------------------------------------------------------
 
@@ -318,9 +321,15 @@ class SqliteStore:
         """Every refusal, the oldest first."""
         return self.walk(refusals.walk)
 
-    def quarantined(self) -> Iterator[Quarantined]:
-        """Every row of the quarantine, the oldest first."""
-        return self.walk(quarantine.walk)
+    def quarantined(self, *, with_bytes: bool = True) -> Iterator[Quarantined]:
+        """Every row of the quarantine, the oldest first; without their bytes, listing many costs little."""
+        return self.walk(lambda connection: quarantine.walk(connection, with_bytes=with_bytes))
+
+    def quarantined_row(self, id: int) -> Quarantined | None:
+        """One row of the quarantine, or None."""
+        self._require_open()
+        with faults.translated(self._path):
+            return quarantine.find(self._connection, id)
 
     def check(self, *, progress: Progress | None = None) -> Iterator[Finding]:
         """Verify every stored byte again, and that facts, counts and indexes agree with it."""

@@ -10,7 +10,7 @@ import apsw
 from msgspec import Struct, structs
 
 from bobbin.records.ids import Kind
-from bobbin.store.base import StoreError, StoreRecordId
+from bobbin.store.base import DamagedStore, StoreRecordId
 
 _READ: Final = (
     "SELECT blobs, plexes, seals, record_bytes, quarantined, quarantine_bytes, "
@@ -54,7 +54,7 @@ def read(connection: apsw.Connection) -> Tally:
     """The row as it is now."""
     values = connection.execute(_READ).fetchone()
     if values is None:
-        raise StoreError("the store is damaged: its tally is missing", retry=False)
+        raise DamagedStore("the store is damaged: its tally is missing")
     return Tally(*values)
 
 

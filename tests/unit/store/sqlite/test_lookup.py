@@ -5,7 +5,7 @@ import pytest
 
 from bobbin.records import ids
 from bobbin.records.ids import Kind, hash_text
-from bobbin.store.base import Outcome
+from bobbin.store.base import DamagedStore, Outcome
 from bobbin.store.sqlite import SqliteStore, coding, lookup
 from tests.conformance.samples import plex, sealed
 from tests.unit.store.sqlite.conftest import Database
@@ -66,3 +66,16 @@ def test_a_large_store_is_scanned_one_record_at_a_time(store: SqliteStore) -> No
     for _ in store.scan():
         peak = max(peak, apsw.memory_used() - before)
     assert peak < 12 * 1024 * 1024, "the page cache of one reader, and no more"
+
+
+def test_a_record_whose_stored_name_is_damaged_is_not_simply_absent(store: SqliteStore) -> None:
+    record = plex(1)
+    store.put_records([record])
+    damaged = bytearray(record.raw)
+    damaged[20] ^= 1
+    store._connection.execute("UPDATE record SET raw = ?", (bytes(damaged),))
+    with pytest.raises(DamagedStore, match="open with another name"):
+        store.get(record.hash)
+    with store.snapshot() as snapshot, pytest.raises(DamagedStore):
+        snapshot.get(record.hash)
+    assert store.get(plex(2).hash) is None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bobbin.store.base import Rejected
 from bobbin.store.sqlite import Config, SqliteStore, open_store
+from bobbin.store.sqlite.quarantine import KNOWN
 
 
 def open_small(path: Path, config: Config) -> SqliteStore:
@@ -67,3 +68,18 @@ def test_a_smaller_bound_than_what_is_there_drops_nothing(path: Path) -> None:
         reject(store, 1)
         assert kept(store) == [(10, True), (20, True), (30, True)]
         assert store.stat().quarantine_overflow == 1
+
+
+def test_many_equal_rejections_are_looked_up_by_index(path: Path) -> None:
+    # Equal bytes at different places share their key; the place must be part of the index.
+    with open_small(path, Config()) as store:
+        plan = " ".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {KNOWN}", (1, 2, "s", 3, "r")))
+        assert "quarantine_by_place (key=? AND start=? AND source=?)" in plan
+
+
+def test_beyond_the_row_bound_nothing_is_looked_up(path: Path) -> None:
+    with open_small(path, Config(quarantine_rows_max=1)) as store:
+        reject(store, 1, 2, 3)
+        assert store.stat().quarantine_overflow == 2
+        assert store.release_all() == 1
+        assert store.stat().quarantine_overflow == 0
