@@ -29,6 +29,7 @@ def small_limits() -> Iterator[None]:
         for module in (salvage, bundle_module):
             for name, value in SMALL.items():
                 patch.setattr(module, name, value)
+        patch.setattr(salvage, "PROOF_BYTES_RESERVE", 4000)
         yield
 
 

@@ -389,3 +389,21 @@ def test_a_newer_lace_asks_for_a_newer_bobbin(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace("format = 1", "format = 99"))
     with pytest.raises(ResourceError, match="newer"):
         Lace.open(tmp_path / "x.lace")
+
+
+def test_of_two_creations_at_once_one_completes_the_lace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.lace"
+    with monkeypatch.context() as patched:
+        # The other one completes just before this one looks at the time, as a last step before its settings.
+        def other_first() -> int:
+            patched.undo()
+            with Lace.create(path, default_key="first") as other:
+                put(other)
+            return 1640995200 * 10**9
+
+        patched.setattr("bobbin.lace.tai_now", other_first)
+        with pytest.raises(UsageError, match="already"):
+            Lace.create(path, default_key="second")
+    with Lace.open(path) as lace:
+        assert lace.settings.default_key == "first"
+        assert lace.have(PLEX_1)

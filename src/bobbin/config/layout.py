@@ -69,7 +69,7 @@ class Layout(Struct, frozen=True):
 
     def holds(self, path: Path) -> bool:
         """Whether a path leads into this folder, or to a file of it by another name (a link of either kind)."""
-        if path.resolve().is_relative_to(self.folder.resolve()):
+        if _real(path).is_relative_to(_real(self.folder)):
             return True
         try:
             wanted = path.stat()
@@ -80,7 +80,12 @@ class Layout(Struct, frozen=True):
 
 def lace_around(path: Path) -> Path | None:
     """The folder of the lace that a path leads into, whichever that is; None if it leads into none."""
-    return next((folder for folder in path.resolve().parents if Layout(folder).is_lace()), None)
+    return next((folder for folder in _real(path).parents if Layout(folder).is_lace()), None)
+
+
+def _real(path: Path) -> Path:
+    # Path.resolve() breaks on links that lead in a circle; whoever opens the file will hear of those.
+    return Path(os.path.realpath(path))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -29,6 +29,7 @@ from bobbin.records.salvage import (
     MARK_HEAD,
     WINDOW_BYTES,
     BundleReason,
+    ProofBudget,
     find_outer_mark,
     settle,
 )
@@ -88,6 +89,8 @@ class BundleReader:
         self._irregular = False
         """Whether no intact record begins at ``_at``, so that a decision waits for its window."""
         self._open: _Open | None = None
+        self._budget = ProofBudget()
+        """Replenished by pieces, so that it does not depend on how the bytes arrive."""
         self._finished = False
 
     def feed(self, chunk: bytes) -> list[Piece]:
@@ -128,7 +131,7 @@ class BundleReader:
         if available < WINDOW_BYTES and not at_end:
             self._needed = WINDOW_BYTES
             return None
-        verdict = settle(self._buffer, self._at, at_end=at_end)
+        verdict = settle(self._buffer, self._at, at_end=at_end, budget=self._budget)
         if verdict.reason is None:
             return Extent(offset=self._dropped + self._at, raw=self._take(verdict.end - self._at))
         if verdict.certain:
@@ -162,6 +165,7 @@ class BundleReader:
         raw = bytes(buffer[at : at + size])
         digest = blake3(memoryview(raw)[headers.end(1) + _AFTER_SYMBOLS - at :]).digest()
         if b64a.encode_bytes(digest) != headers[1]:
+            self._budget.charge(size)
             self._irregular = True
             return None
         self._advance(size)
@@ -213,6 +217,7 @@ class BundleReader:
     def _advance(self, size: int) -> None:
         """The next piece begins ``size`` bytes further on, and nothing is known about it but where no headers end."""
         self._at += size
+        self._budget.replenish(size)
         self._searched = max(self._at, self._searched)
         self._needed = 0
         self._irregular = False

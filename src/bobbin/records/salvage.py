@@ -8,20 +8,24 @@ record is, in this order:
    guessed (every line that is one edit away, then the next marks) and the guess is proven the same way;
 2. *declared and confirmed*: ``Data-Length`` is readable, a mark (or what is left of one) or the end of the input
    stands where it says, and no proven record lies across that place;
-3. *where a Seal begins inside the headers*: a Seal is never nested, so the record was cut off there. A Plex or Blob
-   inside the headers always counts as inner;
+3. *where a Seal begins inside the headers*, if all before it is the beginning of a record, line for line, or too
+   short to be a header section: the record was cut off there (``prefix``). If not, a header section may be lost in what
+   stands before, and the Seal may be data: then it is part of the damage, which ends with it if a mark or the end of
+   the input stands there. A Plex or Blob inside the headers always counts as inner;
 4. *assumed*: as far as the declared length reaches, or the longest record where none can be read, and on to the end
    of a record that lies across that place.
 
 One changed byte anywhere in a record, and one lost or added in its headers, always ends in 1 or 2, with the right end.
 Worse damage errs on the long side: a record that lost some of its data takes the next one along, since nobody can tell
-that one from a planted one. Two things no reader can see. Where the Blob's markline and the length are both gone,
-nothing shows where the data began, and the next Seal is taken for the next member (3); otherwise a header that is cut
-off would cost all records for the length of the longest. And where so much was added to the data that a planted record
-begins after the declared end, that one is taken for the next member.
+that one from a planted one. Three things this reader does not see. Where the Blob's markline and the length are both
+gone, nothing shows where the data began, and the first record after them is taken for all of it: of two records planted
+one right after the other, the second then counts as the next member. Where bytes are lost, so that a planted Seal comes
+to stand where a record could have been cut off, it looks like the next member. And where so much was added to the data
+that a planted record begins after the declared end, that one is taken for the next member.
 
-Everything here looks at one window of fixed size, so the answer does not depend on how the bytes arrived, and works
-within fixed numbers of tries.
+Everything here looks at one window of fixed size, so the answer does not depend on how the bytes arrived. The work is
+bounded by fixed numbers of tries, and over a whole bundle by a ``ProofBudget``, which grows with the bytes before the
+place in question and with nothing else. What it cannot pay for is not proven, and rule 4 takes over.
 """
 
 import re
@@ -35,6 +39,7 @@ from msgspec import Struct
 from bobbin import profile
 from bobbin.records import b64a
 from bobbin.records.canonical import MARK, SEAL_HEAD_SIZE
+from bobbin.records.prefix import HEADERS_BYTES_MIN, is_cut_off
 from bobbin.records.reasons import Reason
 
 MARK_HEAD: Final = MARK + b": "
@@ -47,6 +52,12 @@ WINDOW_BYTES: Final = profile.RECORD_BYTES_MAX + HEADER_BYTES_MAX + 64
 
 LOOK_BEHIND_BYTES: Final = profile.HEADER_LINE_BYTES_MAX + 2
 """How much before a mark decides whether it is an inner one."""
+
+PROOF_BYTES_RESERVE: Final = 6 * profile.RECORD_BYTES_MAX
+"""What may be spent on proofs before anything was read: the longest record can be first, and damaged."""
+
+PROOF_BYTES_PER_BYTE: Final = 6
+"""How much more may be spent for each byte of the bundle that is done with."""
 
 _TRIES_MAX: Final = 64
 _EFFORT_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -110,6 +121,40 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Whether the next piece begins at ``end``. Otherwise at the first mark from there on that is not inner."""
 
 
+class ProofBudget:
+    """How many bytes may still be read for proofs that fail, over a whole bundle.
+
+    A proof that succeeds in ``bundle`` is not counted: it costs no more than the record that it yields. So all bytes
+    that are hashed are at most ``PROOF_BYTES_PER_BYTE + 1`` times the bytes of the bundle, plus the reserve and one
+    record.
+    """
+
+    def __init__(self) -> None:
+        self._left = PROOF_BYTES_RESERVE
+
+    @property
+    def is_overdrawn(self) -> bool:
+        return self._left < 0
+
+    def replenish(self, size: int) -> None:
+        """``size`` more bytes of the bundle are done with."""
+        self._left += PROOF_BYTES_PER_BYTE * size
+
+    def can_pay(self, size: int) -> bool:
+        return self._left >= size
+
+    def charge(self, size: int) -> None:
+        """Take what was spent already, be it more than there is."""
+        self._left -= size
+
+    def pay(self, size: int, *, keep: int = 0) -> bool:
+        """Take ``size``, if so much is there and ``keep`` is left; whether it was."""
+        if self._left - keep < size:
+            return False
+        self._left -= size
+        return True
+
+
 class _Site(Struct, frozen=True, kw_only=True):
     """The window: ``buffer[start:end]``. ``ended`` says that the input ends at ``end``."""
 
@@ -117,6 +162,7 @@ class _Site(Struct, frozen=True, kw_only=True):
     start: int
     end: int
     ended: bool
+    budget: ProofBudget
 
     def is_boundary(self, at: int) -> bool:
         """Whether a record begins at ``at``, be it with a damaged mark, or the input ends there."""
@@ -124,9 +170,14 @@ class _Site(Struct, frozen=True, kw_only=True):
             return True
         return _begins_damaged(self.buffer, at, self.end)
 
-    def proves(self, symbols: bytes, data_start: int, length: int) -> bool:
-        """Whether the digest of a Blob markline is that of ``length`` bytes of data from ``data_start``."""
+    def proves(self, symbols: bytes, data_start: int, length: int, *, guess: bool = False) -> bool:
+        """Whether the digest of a Blob markline is that of ``length`` bytes of data from ``data_start``.
+
+        No, where the budget cannot pay for it. A ``guess`` leaves half of the reserve to what is more than a guess.
+        """
         if not 0 <= length <= min(profile.DATA_BYTES_MAX, self.end - data_start):
+            return False
+        if not self.budget.pay(length, keep=PROOF_BYTES_RESERVE // 2 if guess else 0):
             return False
         hasher = blake3(_LENGTH_NAME + b"%d\n\n" % length)
         with memoryview(self.buffer) as whole, whole[data_start : data_start + length] as data:
@@ -134,28 +185,33 @@ class _Site(Struct, frozen=True, kw_only=True):
         return b64a.encode_bytes(hasher.digest()) == symbols
 
 
-def settle(buffer: bytearray, start: int, *, at_end: bool) -> Verdict:
+def settle(buffer: bytearray, start: int, *, at_end: bool, budget: ProofBudget | None = None) -> Verdict:
     """How far the piece reaches that begins at ``start``. Without ``at_end`` the buffer must hold the whole window."""
     available = len(buffer) - start
     assert available >= WINDOW_BYTES or at_end, "a decision waits for its window"
     ended = at_end and available < WINDOW_BYTES
-    site = _Site(buffer=buffer, start=start, end=min(len(buffer), start + WINDOW_BYTES), ended=ended)
-    at, limit, anchors = start, min(site.end, start + HEADER_BYTES_MAX), 0
+    end = min(len(buffer), start + WINDOW_BYTES)
+    site = _Site(buffer=buffer, start=start, end=end, ended=ended, budget=budget or ProofBudget())
+    if site.budget.is_overdrawn:
+        return _assumed(site, None)
+    at, limit, anchors, doubtful = start, min(site.end, start + HEADER_BYTES_MAX), 0, False
     while event := _EVENT.search(buffer, at, limit):
         at = event.end()
         length = _LENGTH.match(buffer, at, site.end)
         if event["seal"]:
-            if event.start() > start:
-                return _cut_off(site, event.start())
+            if event.start() > start and not doubtful:
+                if _is_cut_at(site, event.start()):
+                    return _cut_off(site, event.start())
+                doubtful = True  # No later Seal is asked about: with this one inside, nothing reads as a beginning.
         elif not event["blob"]:
             assert length is not None, "the event looked ahead at it"
-            return _declared(site, length, None, at)
+            return _doubted(site, length) if doubtful else _declared(site, length, None, at)
         else:
             begins_line = event.start() == start or buffer[event.start() - 1] == _LF
             ends_line = buffer[at - 1] == _LF
             if length and (begins_line or ends_line):
-                return _declared(site, length, event["symbols"], at)
-            if begins_line and anchors < _ANCHORS_MAX:
+                return _doubted(site, length) if doubtful else _declared(site, length, event["symbols"], at)
+            if begins_line and anchors < _ANCHORS_MAX and not doubtful:
                 anchors += 1
                 if verdict := _repaired(site, event["symbols"], at):
                     return verdict
@@ -203,6 +259,19 @@ def _cut_off(site: _Site, end: int) -> Verdict:
     return Verdict(end=end, reason=BundleReason.NO_RECORD, detail="no mark where a record should begin")
 
 
+def _is_cut_at(site: _Site, seal: int) -> bool:
+    """Whether the record was cut off where a Seal begins, so that this one cannot be in its data."""
+    return seal - site.start < HEADERS_BYTES_MIN or is_cut_off(bytes(site.buffer[site.start : seal]))
+
+
+def _doubted(site: _Site, line: re.Match[bytes]) -> Verdict:
+    """A readable ``Data-Length``, but of a Seal that may be in the data of the record in question."""
+    end = line.end() + int(line[1])
+    if end <= min(site.end, site.start + profile.RECORD_BYTES_MAX) and site.is_boundary(end):
+        return _whole(site, end)
+    return _assumed(site, None)
+
+
 def _declared(site: _Site, line: re.Match[bytes], symbols: bytes | None, anchor: int) -> Verdict:
     """The header section ends with a readable ``Data-Length``."""
     data_start, length = line.end(), int(line[1])
@@ -231,6 +300,9 @@ def _assumed(site: _Site, declared: tuple[int, int] | None) -> Verdict:
     if site.ended and end >= site.end:
         return Verdict(end=site.end, reason=reason, detail=detail)
     for crossing, proven in _crossings(site, data_start, end):
+        if crossing is None:
+            end = longest
+            break
         if proven or crossing > site.end or site.is_boundary(crossing):
             end = crossing
             break
@@ -283,7 +355,9 @@ def _repaired_nearby(site: _Site, symbols: bytes, anchor: int, *, anywhere: bool
         effort += length
         if anywhere and effort > _EFFORT_BYTES_MAX:
             return None
-        if (anywhere or site.is_boundary(data_start + length)) and site.proves(symbols, data_start, length):
+        if (anywhere or site.is_boundary(data_start + length)) and site.proves(
+            symbols, data_start, length, guess=anywhere
+        ):
             return _repair(site, data_start, length)
     return None
 
@@ -312,7 +386,7 @@ def _repaired_by_marks(site: _Site, symbols: bytes, starts: list[int]) -> Verdic
             if tries == _TRIES_MAX:
                 return None
             tries += 1
-            if site.proves(symbols, data_start, end - data_start):
+            if site.proves(symbols, data_start, end - data_start, guess=True):
                 return _repair(site, data_start, end - data_start)
     return None
 
@@ -333,16 +407,34 @@ def _lies_across(site: _Site, data_start: int, end: int) -> bool:
     return any(proven for _, proven in _crossings(site, data_start, end))
 
 
-def _crossings(site: _Site, data_start: int, end: int) -> Iterator[tuple[int, bool]]:
-    """The records that begin in ``data_start..end`` and go on beyond: (end, whether that is proven)."""
-    at = end
+def _crossings(site: _Site, data_start: int, end: int) -> Iterator[tuple[int | None, bool]]:
+    """The records that begin in ``data_start..end`` and go on beyond: (end, whether that is proven).
+
+    (None, True) comes last where the budget is spent: then there may be any.
+    """
+    at = searched = end
+    empty_line = -1
     for _ in range(_TRIES_MAX):
         at = site.buffer.rfind(MARK_HEAD, data_start, min(site.end, at + len(MARK_HEAD) - 1))
         if at < 0:
             return
-        headers = HEADERS.match(site.buffer, at, min(site.end, at + HEADER_BYTES_MAX))
+        # The headers end at the first empty line from here: the one found already, unless there is one before it.
+        until = min(site.end, at + HEADER_BYTES_MAX)
+        found = site.buffer.find(b"\n\n", at, until if searched == end else min(until, searched + 1))
+        empty_line, searched = found if found >= 0 else empty_line, at
+        if empty_line < 0 or empty_line + 2 > until:
+            continue
+        if not site.budget.pay(empty_line + 2 - at):
+            yield None, True
+            return
+        headers = HEADERS.match(site.buffer, at, empty_line + 2)
         if headers is None:
             continue
         length = int(headers[2])
-        if length <= profile.DATA_BYTES_MAX and headers.end() + length > end:
-            yield headers.end() + length, site.proves(headers[1], headers.end(), length)
+        crossing = headers.end() + length
+        if length > profile.DATA_BYTES_MAX or crossing <= end:
+            continue
+        if crossing <= site.end and not site.budget.can_pay(length):
+            yield None, True
+            return
+        yield crossing, site.proves(headers[1], headers.end(), length)

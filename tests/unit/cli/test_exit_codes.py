@@ -7,6 +7,7 @@ import pytest
 
 from bobbin.cli.exit_codes import MEANING, ExitCode, of_error
 from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
+from bobbin.store.base import DamagedStore, StoreError
 
 _PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
 
@@ -39,3 +40,9 @@ def test_every_code_has_a_meaning() -> None:
 def test_the_manual_shows_the_same_table() -> None:
     rows = re.findall(r"^\| (\d+) \| (.+?) \|$", _PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert [(int(code), words) for code, words in rows] == [(int(code), words) for code, words in MEANING.items()]
+
+
+def test_damage_is_the_laces_affair_and_other_trouble_of_a_store_the_machines() -> None:
+    assert of_error(DamagedStore("x")) is ExitCode.INTEGRITY
+    assert of_error(StoreError("x", retry=False)) is ExitCode.RESOURCE
+    assert of_error(StoreError("x", retry=True)) is ExitCode.TRY_AGAIN

@@ -7,6 +7,7 @@ import pytest
 
 from bobbin.cli import progress
 from bobbin.cli.progress import CountingReader, Meter
+from bobbin.cli.text import printable
 
 
 class _Terminal(io.StringIO):
@@ -71,3 +72,15 @@ def test_a_counting_reader_reads_the_same_bytes_and_says_how_far() -> None:
     reader = CountingReader(io.BytesIO(b"abcdef"), 6, lambda done, total: seen.append((done, total)))
     assert reader.read(4) + reader.read(4) + reader.read(4) == b"abcdef"
     assert seen == [(4, 6), (6, 6), (6, 6)]
+
+
+@pytest.mark.parametrize("title", ["import a[/b].bundle", "import [red]x", "import {x} \x1b]0;gotcha\x07\udcff"])
+def test_a_title_is_text_and_nothing_in_it_is_obeyed(monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+    terminal = _use_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
+    with progress.progress(title, "bytes") as meter:
+        meter(1, 10)
+        meter(2, 10)
+    shown = terminal.getvalue()
+    assert printable(title) in shown
+    assert "\x1b]0;" not in shown

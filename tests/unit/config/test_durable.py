@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,4 +89,45 @@ def test_a_private_file_that_could_not_be_written_leaves_its_name_free(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         durable.write_private(tmp_path / "secret", b"content")
+    assert _names(tmp_path) == []
+
+
+def test_a_new_file_never_has_its_name_before_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "secret"
+    seen: list[bool] = []
+    real_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            seen.append(target.exists())
+        real_fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    durable.write_private(target, b"content")
+    assert seen == [False], "a crash before this point must leave no empty key behind"
+    assert _names(tmp_path) == ["secret"]
+
+
+@pytest.mark.parametrize("write", [durable.write_private, durable.write_new])
+def test_a_taken_name_stays_as_it_is_also_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None]
+) -> None:
+    def no_links(_source: Path, _target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    write(tmp_path / "file", b"first")
+    with pytest.raises(FileExistsError):
+        write(tmp_path / "file", b"second")
+    assert (tmp_path / "file").read_bytes() == b"first"
+    assert _names(tmp_path) == ["file"]
+
+
+def test_a_failed_link_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_source: Path, _target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(OSError, match="No space"):
+        durable.write_new(tmp_path / "file", b"content")
     assert _names(tmp_path) == []

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bobbin.config.layout import Layout
+from bobbin.config.layout import Layout, lace_around
 
 
 def test_the_paths_are_those_that_the_documentation_names(tmp_path: Path) -> None:
@@ -29,13 +29,51 @@ def test_only_a_folder_with_settings_is_a_lace(tmp_path: Path) -> None:
 
 def test_what_an_interrupted_creation_leaves_behind_is_no_stranger(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    for name in ("records.db", "records.db-wal", "records.db-shm", ".lace.toml.0123456789ab.tmp"):
+    temporary = (".lace.toml.0123456789ab.tmp", ".records.db.0123456789ab.tmp", ".records.db.0123456789ab.tmp-wal")
+    for name in ("records.db", "records.db-wal", "records.db-shm", *temporary):
         (tmp_path / name).touch()
     layout.keys.mkdir()
     assert layout.strangers() == []
+    assert [path.name for path in layout.leftovers()] == sorted(temporary)
+    layout.clear_leftovers()
+    assert layout.leftovers() == []
+    assert layout.records.is_file()
 
 
 def test_everything_else_is_a_stranger(tmp_path: Path) -> None:
-    for name in ("notes.txt", ".hidden", "records.db.bak"):
+    for name in ("notes.txt", ".hidden", "records.db.bak", ".thesis.0123456789ab.tmp", ".records.db.tmp"):
         (tmp_path / name).touch()
-    assert Layout(tmp_path).strangers() == [".hidden", "notes.txt", "records.db.bak"]
+    assert Layout(tmp_path).strangers() == [
+        ".hidden",
+        ".records.db.tmp",
+        ".thesis.0123456789ab.tmp",
+        "notes.txt",
+        "records.db.bak",
+    ]
+
+
+def test_a_folder_holds_what_leads_into_it_by_any_name(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "x.lace")
+    layout.keys.mkdir(parents=True)
+    layout.records.touch()
+    (layout.keys / "main.key").touch()
+    (tmp_path / "soft").symlink_to(layout.records)
+    (tmp_path / "door").symlink_to(layout.folder)
+    (tmp_path / "hard").hardlink_to(layout.records)
+    (tmp_path / "hard-key").hardlink_to(layout.keys / "main.key")
+    (tmp_path / "other").touch()
+    inside = ("x.lace", "x.lace/records.db", "x.lace/new", "x.lace/keys/../new", "soft", "door/new", "hard", "hard-key")
+    assert [name for name in inside if not layout.holds(tmp_path / name)] == []
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    outside = ("other", "new", "x.lace.bundle", "x.lace/../new", ".", "circle")
+    assert [name for name in outside if layout.holds(tmp_path / name)] == []
+
+
+def test_the_lace_around_a_path(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "x.lace")
+    layout.keys.mkdir(parents=True)
+    assert lace_around(layout.records) is None
+    layout.settings.touch()
+    assert lace_around(layout.records) == layout.folder.resolve()
+    assert lace_around(layout.keys / "new") == layout.folder.resolve()
+    assert lace_around(tmp_path / "new") is None

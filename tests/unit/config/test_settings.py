@@ -62,3 +62,12 @@ def test_arbitrary_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFa
     path.write_bytes(content)
     with pytest.raises(BobbinError):
         read_settings(path)
+
+
+def test_settings_that_exist_are_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "lace.toml"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError):
+        write_settings(path, Settings(format=FORMAT, created="1640995237:000000000"))
+    assert path.read_text() == "mine"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["lace.toml"]

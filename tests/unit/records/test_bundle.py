@@ -193,9 +193,9 @@ def test_a_cut_record_never_gives_up_what_was_planted_in_it(name: str) -> None:
         raw = BEFORE + outer[:end] + AFTER + LAST
         pieces = read(raw)
         check_tiling(raw, pieces)
-        if end < header_size(outer):
+        if end < header_size(outer) - (len(outer) > header_size(outer)):
             expected = ["before", "after", "last"]
-        elif declared_end - end <= len(AFTER):
+        elif end == header_size(outer) - 1 or declared_end - end <= len(AFTER):
             expected = ["before", "last"]
         else:
             expected = ["before"]
@@ -304,7 +304,7 @@ def test_a_damaged_mark_still_confirms_the_length_before_it() -> None:
 
 
 def test_what_stands_between_records_is_one_piece() -> None:
-    for junk in (b"\n", b"\r\n", b"\x00" * 1000, b"-- a comment --\n\n", forge.MARK, forge.MARK + b": what\n"):
+    for junk in (b"\n", b"\r\n", b"\x00" * 70, b"-- a comment --\n\n", forge.MARK, forge.MARK + b": what\n"):
         raw = BEFORE + junk + AFTER + junk
         pieces = read(raw)
         assert [piece.raw for piece in pieces] == [BEFORE, junk, AFTER, junk]
@@ -428,9 +428,11 @@ def test_byte_by_byte_costs_no_more_looks(monkeypatch: pytest.MonkeyPatch) -> No
 def test_damage_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     settled: list[int] = []
 
-    def settle(buffer: bytearray, start: int, *, at_end: bool) -> salvage.Verdict:
+    def settle(
+        buffer: bytearray, start: int, *, at_end: bool, budget: salvage.ProofBudget | None = None
+    ) -> salvage.Verdict:
         settled.append(start)
-        return salvage.settle(buffer, start, at_end=at_end)
+        return salvage.settle(buffer, start, at_end=at_end, budget=budget)
 
     monkeypatch.setattr(bundle_module, "settle", settle)
     damaged = [record[:-1] + b"?" for record in (BEFORE, AFTER, LAST)]
@@ -443,3 +445,32 @@ def test_a_piece_knows_whether_it_is_good() -> None:
     assert is_good(Extent(raw=BEFORE, offset=0))
     assert not is_good(Extent(raw=BEFORE[:-1], offset=0))
     assert not is_good(Damage(raw=BEFORE, offset=0, reason=Reason.NO_MARK, detail=""))
+
+
+# ---- a header section that is gone --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filler", [b"\x00", b"x", b" ", b"\n", b"\xff"])
+@pytest.mark.parametrize("first", ["the Blob's markline", "the Plex's markline", "everything"])
+@pytest.mark.parametrize("data", [PLANTED_SEAL, b"some text\n" + PLANTED_SEAL, PLANTED_SEAL + b"more"])
+@pytest.mark.parametrize("chunk", [None, 100])
+def test_a_planted_seal_stays_inside_when_the_header_section_is_gone(
+    filler: bytes, first: str, data: bytes, chunk: int | None
+) -> None:
+    outer = make_seal("outer", data, ("A", "x"))
+    letter = {"the Blob's markline": b": B.", "the Plex's markline": b": P."}.get(first)
+    start = outer.index(forge.MARK + letter) if letter else 0
+    damaged = outer[:start] + filler * (header_size(outer) - start) + outer[header_size(outer) :]
+    raw = BEFORE + damaged + AFTER + LAST
+    pieces = read(raw, chunk=chunk)
+    check_tiling(raw, pieces)
+    found = names(imported(pieces))
+    assert "planted Seal" not in found
+    assert found[0] == "before"
+    if not data.endswith(b"more"):
+        assert found == ["before", "after", "last"]
+
+
+def test_long_junk_takes_the_next_seal_along() -> None:
+    pieces = read(BEFORE + bytes(1000) + AFTER + LAST)
+    assert names(imported(pieces)) == ["before", "last"]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -276,3 +277,51 @@ def test_any_values_under_the_right_keys(changes: dict[str, Any]) -> None:
         assert decode(line) == SEAL.raw
     else:
         assert refusal(line) in LineReason
+
+
+# ---- bounds -------------------------------------------------------------------------------------------------------
+
+
+def peak_of(line: bytes) -> int:
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidLine):
+            decode(line)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_flood_of_headers_makes_no_objects() -> None:
+    flood = b"[" + b'["",""],' * 1_000_000 + b'["",""]]'
+    line = line_of({"headers": 0}).replace(b'"headers": 0', b'"headers": ' + flood)
+    assert refusal(line) == LineReason.MALFORMED_FIELD
+    assert peak_of(line) < 1_000_000
+    twice = line.replace(b'"headers": ', b'"headers": ' + flood + b', "headers": ', 1)
+    assert peak_of(twice) < 1_000_000
+
+
+def test_the_number_of_headers() -> None:
+    extras = [("A", str(i)) for i in range(profile.EXTRA_HEADERS_MAX)]
+    plex = build_plex(group="u", app="a", name="n", tai_ns=0, data=b"", extras=extras)
+    assert decode(encode(plex)) == plex.raw
+    assert refusal(line_of({"headers": [*extras, ("A", "x")]})) == LineReason.MALFORMED
+
+
+@pytest.mark.parametrize("key", [key for key in SEAL_LINE if key not in ("kind", "headers", "text")])
+def test_a_field_longer_than_any_header(key: str) -> None:
+    line = line_of({key: "x" * 5_000_000})
+    assert refusal(line) == LineReason.MALFORMED_FIELD
+    assert peak_of(line) < 1_000_000
+
+
+def test_data_beyond_the_limit_is_refused_before_a_record_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "DATA_BYTES_MAX", 4)
+    assert refusal(line_of({})) == LineReason.MALFORMED_FIELD
+    assert refusal(line_of({"data": base64.b64encode(b"hello").decode()}, without="text")) == LineReason.MALFORMED_FIELD
+
+
+def test_the_longest_line_of_another_writer_fits() -> None:
+    blob = build_blob("é".encode() * (profile.DATA_BYTES_MAX // 2))
+    line = json.dumps({"kind": "blob", "hash": blob.hash, "text": blob.data.decode()}).encode()
+    assert decode(line) == blob.raw

@@ -15,7 +15,7 @@ from bobbin.records.record import Record, build_blob, build_plex, seal
 from bobbin.records.signing import SigningKey
 from bobbin.runtime import transfer
 from bobbin.runtime.ingest import Form
-from bobbin.store.base import Listed, Outcome, Put, Rejected, StoredRecord, StoreRecordId, View
+from bobbin.store.base import DamagedStore, Listed, Outcome, Put, Rejected, StoredRecord, StoreRecordId, View
 
 KEY = SigningKey.from_secret(bytes(range(32)))
 BLOB = build_blob(b"blob \x00")
@@ -103,13 +103,41 @@ class Trickle(io.RawIOBase):
         (b" {", "jsonl"),
         (b"", "bundle"),
         (b"[", "bundle"),
+        (b" \t\r\n" * 2000 + BLOB.raw, "bundle"),
     ],
 )
-def test_the_first_byte_shows_the_form(content: bytes, form: Form) -> None:
+def test_the_beginning_shows_the_form(content: bytes, form: Form) -> None:
     assert transfer.detect_form(io.BytesIO(content))[0] == form
 
 
-@given(st.binary(max_size=50), st.integers(1, 7), st.integers(1, 9))
+@pytest.mark.parametrize(
+    ("first", "head"),
+    [
+        *((first, SEAL.raw) for first in (b"{", b" ", b"\t", b"\r", b"\n", b"{ {", b"\n\n{")),
+        # No other record begins in the part that is looked at.
+        *((first, build_blob(b"x" * 10_000).raw) for first in (b"{", b" ", b"\t", b"\r", b"\n")),
+    ],
+)
+def test_a_bundle_whose_first_bytes_are_damaged_is_still_a_bundle(first: bytes, head: bytes) -> None:
+    content = first + head[len(first) :] + SEAL.raw + PLEX.raw
+    sink = Sink(set())
+    done = transfer.import_records(sink, io.BytesIO(content), source="x", form=None, workers=0)
+    assert [record.hash for record in sink.records] == [SEAL.hash, PLEX.hash]
+    assert (done.stored, done.rejected) == (2, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\r\n"])
+def test_blank_input_holds_nothing(content: bytes) -> None:
+    done = transfer.import_records(Sink(set()), io.BytesIO(content), source="x", form=None, workers=0)
+    assert (done.read, done.rejected) == (0, 0)
+
+
+def test_a_json_text_may_speak_of_records() -> None:
+    blob = build_blob(b"first\n" + PLEX.raw)
+    assert transfer.detect_form(io.BytesIO(jsonl.encode(blob) + b"\n"))[0] == "jsonl"
+
+
+@given(st.binary(max_size=50) | st.binary(min_size=4090, max_size=4110), st.integers(1, 7), st.integers(1, 9))
 def test_looking_at_a_stream_takes_nothing_from_it(content: bytes, step: int, size: int) -> None:
     stream: BinaryIO = Trickle(content, step)  # type: ignore[assignment]
     _, stream = transfer.detect_form(stream)
@@ -233,3 +261,38 @@ def test_a_long_export_says_how_far_it_is() -> None:
     moment = view(*(build_blob(b"%d" % number) for number in range(2500)))
     transfer.export_records(moment, io.BytesIO(), form="bundle", progress=lambda *step: steps.append(step))
     assert steps == [(1000, 2500), (2000, 2500)]
+
+
+@pytest.mark.parametrize("form", ["bundle", "jsonl"])
+@pytest.mark.parametrize("way", ["data", "name", "other"])
+def test_a_damaged_record_is_named_and_never_written(form: Form, way: str) -> None:
+    bad = bytearray(PLEX.raw)
+    if way == "data":
+        bad[-1] ^= 1
+    elif way == "name":
+        bad[0] ^= 1
+    else:
+        bad[:] = BLOB.raw
+    moment: View = Moment([(BLOB.hash, BLOB.raw), (PLEX.hash, bytes(bad))])  # type: ignore[assignment]
+    stream = io.BytesIO()
+    with pytest.raises(DamagedStore, match=PLEX.hash):
+        transfer.export_records(moment, stream, form=form)
+    assert stream.getvalue() == (BLOB.raw if form == "bundle" else jsonl.encode(BLOB) + b"\n")
+    with pytest.raises(DamagedStore, match=PLEX.hash):
+        transfer.export_records(moment, io.BytesIO(), form=form, at=Coordinate(group="u", app="a", name="n"))
+
+
+def test_a_record_that_is_listed_but_not_found_is_damage() -> None:
+    class Hollow(Moment):
+        def get(self, _wanted: HashText) -> bytes | None:
+            return None
+
+    moment: View = Hollow([(PLEX.hash, PLEX.raw)])  # type: ignore[assignment]
+    with pytest.raises(DamagedStore, match=PLEX.hash):
+        transfer.export_records(moment, io.BytesIO(), form="bundle", at=Coordinate(group="u", app="a", name="n"))
+
+
+def test_a_name_that_is_none_is_damage() -> None:
+    moment: View = Moment([("nonsense", PLEX.raw)])  # type: ignore[assignment]
+    with pytest.raises(DamagedStore, match="nonsense"):
+        transfer.export_records(moment, io.BytesIO(), form="bundle")

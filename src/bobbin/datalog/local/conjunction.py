@@ -4,6 +4,7 @@ Reading a relation that is asked for by one constant field name (``Field(P,'Grou
 (``Field`` with name ``Group``) makes keys shorter and indexes smaller. ``Source`` names such a relation or a plain one.
 """
 
+from collections.abc import Container
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -77,8 +78,8 @@ class Conjunction(Struct, frozen=True):
     rule: Rule
 
 
-def flatten(predicate: str, project: Project) -> Conjunction:
-    """A projection of the algebra as one conjunction."""
+def flatten(predicate: str, project: Project, defined: Container[str] = ()) -> Conjunction:
+    """A projection of the algebra as one conjunction. What rules have ``defined`` is not kept apart by name."""
     guards: list[Guard] = []
     node: Body = project.input
     while not isinstance(node, Join):
@@ -88,15 +89,15 @@ def flatten(predicate: str, project: Project) -> Conjunction:
             case Filter(_, builtin, terms, negated):
                 guards.append(Tested(builtin, terms, negated))
             case AntiJoin(_, scan):
-                guards.append(Absent(_read(scan)))
+                guards.append(Absent(_read(scan, defined)))
         node = node.input
-    reads = tuple(map(_read, node.inputs))
+    reads = tuple(_read(scan, defined) for scan in node.inputs)
     return Conjunction(predicate, project.terms, reads, tuple(reversed(guards)), project.rule)
 
 
-def _read(scan: Scan) -> Read:
+def _read(scan: Scan, defined: Container[str]) -> Read:
     position = SLICED.get(scan.predicate)
-    if position is not None and position < len(scan.terms):
+    if position is not None and scan.predicate not in defined and position < len(scan.terms):
         term = scan.terms[position]
         if isinstance(term, Constant):
             rest = scan.terms[:position] + scan.terms[position + 1 :]

@@ -33,7 +33,11 @@ class Executable:
         self._strata = [
             (
                 stratum,
-                [PreparedRule(flatten(union.predicate, rule)) for union in stratum.unions for rule in union.inputs],
+                [
+                    PreparedRule(flatten(union.predicate, rule, self._arities))
+                    for union in stratum.unions
+                    for rule in union.inputs
+                ],
             )
             for stratum in plan.strata
         ]

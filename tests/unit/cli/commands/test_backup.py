@@ -1,7 +1,12 @@
 """``bobbin backup``."""
 
+import errno
 from pathlib import Path
 
+import pytest
+
+from bobbin import lace
+from bobbin.config.settings import Settings
 from tests.unit.cli.command_line import PLEX_1, SECRET, VERIFIER, Cli
 
 
@@ -29,3 +34,44 @@ def test_a_backup_never_overwrites(filled: Path, cli: Cli, tmp_path: Path) -> No
     assert again.code == 2
     assert "not empty" in again.err
     assert cli("backup", filled, filled).code == 2
+
+
+def test_a_backup_that_fails_can_be_repeated(
+    filled: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "copy.lace"
+
+    def full(_path: Path, _settings: Settings) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for is_there in (False, True):
+        if is_there:
+            target.mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr(lace, "write_settings", full)
+            assert cli("backup", filled, target, "--with-keys").code == 4
+        assert target.exists() == is_there
+        assert not is_there or list(target.iterdir()) == []
+    # What a kill leaves behind.
+    (target / "keys").mkdir()
+    (target / ".records.db.0123456789ab.tmp").write_bytes(b"half")
+    assert cli("backup", filled, target).code == 0
+    assert list(target.glob(".*")) == []
+    assert cli("fsck", target).code == 0
+
+
+def test_a_failed_backup_takes_nothing_of_others_away(filled: Path, cli: Cli, tmp_path: Path) -> None:
+    target = tmp_path / "copy.lace"
+    (target / "keys").mkdir(parents=True)
+    (target / "keys" / "mine.key").write_text("precious")
+    assert cli("backup", filled, target).code == 2
+    assert (target / "keys" / "mine.key").read_text() == "precious"
+
+
+def test_a_backup_does_not_go_into_the_lace(filled: Path, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "door").symlink_to(filled)
+    for target in (filled / "copy", filled / "keys" / "copy", tmp_path / "door" / "copy"):
+        answer = cli("backup", filled, target)
+        assert answer.code == 2
+        assert "inside the lace" in answer.err
+        assert not target.exists()

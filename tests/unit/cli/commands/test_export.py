@@ -7,7 +7,7 @@ import pytest
 
 from bobbin.records import jsonl
 from tests.unit.cli.command_line import PLEX_1, Cli
-from tests.unit.cli.damaged import sealed, write_damaged
+from tests.unit.cli.damaged import change_store, sealed, write_damaged
 
 
 @pytest.fixture
@@ -70,3 +70,40 @@ def test_a_link_is_followed_and_a_device_is_written_to(ten: Path, cli: Cli, tmp_
 def test_targets_that_cannot_be(ten: Path, cli: Cli, tmp_path: Path) -> None:
     assert cli("export", ten, tmp_path).code == 2
     assert cli("export", ten, tmp_path / "no" / "such" / "folder").code == 2
+
+
+@pytest.mark.parametrize("name", ["records.db", "lace.toml", "new.bundle", "keys/x"])
+def test_nothing_is_written_into_a_lace(ten: Path, cli: Cli, tmp_path: Path, name: str) -> None:
+    before = {path: path.read_bytes() for path in ten.rglob("*") if path.is_file()}
+    (tmp_path / "soft").symlink_to(ten / name)
+    (tmp_path / "door").symlink_to(ten)
+    assert cli("init", tmp_path / "other.lace").code == 0
+    for folder, target in (
+        (ten, ten / name),
+        (ten, tmp_path / "soft"),
+        (ten, tmp_path / "door" / name),
+        (tmp_path / "other.lace", ten / name),
+    ):
+        answer = cli("export", folder, target)
+        assert answer.code == 2
+        assert "inside the lace" in answer.err
+    assert {path: path.read_bytes() for path in ten.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("arguments", [(), ("--at", "//u//ding//"), ("--form", "jsonl")])
+@pytest.mark.parametrize("spoilt", ["data", "name"])
+def test_a_damaged_record_is_named_and_no_file_appears(
+    ten: Path, cli: Cli, tmp_path: Path, arguments: tuple[str, ...], spoilt: str
+) -> None:
+    name = sealed(3).hash.encode()
+    if spoilt == "data":
+        change_store(ten, b"data of 3\n", b"data of X\n")
+    else:
+        change_store(ten, name, name[:2] + (b"B" if name[2:3] == b"A" else b"A") + name[3:])
+    target = tmp_path / "folder" / "out"
+    target.parent.mkdir()
+    answer = cli("export", ten, target, *arguments)
+    assert (answer.code, answer.out) == (3, b"")
+    if spoilt == "data":
+        assert sealed(3).hash in answer.err
+    assert list(target.parent.iterdir()) == []

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from bobbin.records import jsonl
+from bobbin.store.sqlite import config, opening
 from tests.unit.cli.command_line import PLEX_1, Cli
-from tests.unit.cli.damaged import sealed, write_damaged
+from tests.unit.cli.damaged import damage, sealed, write_damaged
 
 
 def test_good_records_are_stored_and_bad_ones_listed_with_offset_and_reason(
@@ -31,6 +32,8 @@ def test_good_records_are_stored_and_bad_ones_listed_with_offset_and_reason(
         "refused": 0,
         "rejected": 10,
         "bytes_read": path.stat().st_size,
+        "only_counted": 0,
+        "without_bytes": 0,
     }
     assert {fact[6:-2] for fact in cli("facts", folder, "Have").lines} == {seal.hash for seal in damaged.good}
     quarantined = cli("quarantine", "list", folder, "--json").rows
@@ -131,3 +134,52 @@ def test_worker_processes_give_the_same_answer(folder: Path, cli: Cli, tmp_path:
     answer = cli("import", folder, path, "--workers", "1", "--json")
     assert [(row["offset"], row["reason"]) for row in answer.rows[:-1]] == damaged.bad
     assert answer.rows[-1]["stored"] == 20
+
+
+@pytest.mark.parametrize("first", [b"{", b" ", b"\n"])
+def test_a_damaged_first_byte_costs_one_record(folder: Path, cli: Cli, first: bytes) -> None:
+    content = first + b"".join(sealed(number).raw for number in range(1, 5))[1:]
+    answer = cli("import", folder, "-", "--json", stdin=content)
+    assert (answer.rows[-1]["stored"], answer.rows[-1]["rejected"]) == (3, 1)
+
+
+def test_the_files_of_a_lace_are_neither_read_nor_appended_to(filled: Path, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.bundle"
+    write_damaged(path, good=2, bad=0)
+    before = {entry: entry.read_bytes() for entry in filled.rglob("*") if entry.is_file()}
+    (tmp_path / "soft").symlink_to(filled / "records.db")
+    (tmp_path / "hard").hardlink_to(filled / "records.db")
+    for inside in (filled / "records.db", tmp_path / "soft", tmp_path / "hard", filled / "keys" / "main.key"):
+        for arguments in ((inside,), (path, inside), (path, "--acknowledge", inside)):
+            answer = cli("import", filled, *arguments)
+            assert answer.code == 2
+            assert "inside the lace" in answer.err
+    assert cli("import", filled, path, "--acknowledge", filled / "new").code == 2
+    assert {entry: entry.read_bytes() for entry in filled.rglob("*") if entry.is_file()} == before
+
+
+def test_what_the_quarantine_had_no_room_for_is_said(folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = config.Config(quarantine_rows_max=3, quarantine_bytes_max=500)
+    monkeypatch.setattr(opening, "Config", lambda: small)
+    bad = b"".join(damage(sealed(number), 0)[0] for number in range(1, 6))
+    answer = cli("import", folder, "-", stdin=bad)
+    assert answer.code == 1
+    assert not any("rejected bytes are in the quarantine" in line for line in answer.lines)
+    assert any(line.startswith("2 of the rejected were only counted") for line in answer.lines)
+    assert any(line.startswith("2 rows of the quarantine came without bytes") for line in answer.lines)
+    again = cli("import", folder, "-", "--json", stdin=bad).rows[-1]
+    assert (again["rejected"], again["only_counted"] >= 2, again["without_bytes"]) == (5, True, 2)
+    stat = cli("stat", folder, "--json").json
+    assert (stat["quarantined"], stat["quarantine_overflow"] >= 4) == (3, True)
+    assert "only counted" in cli("stat", folder).text
+    listed = cli("quarantine", "list", folder)
+    assert "only counted" in listed.err
+    assert [row["kept"] for row in cli("quarantine", "list", folder, "--json").rows] == [True, False, False]
+
+
+def test_names_are_shown_with_escapes(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b[2J[/b].lace"
+    assert cli("init", folder).code == 0
+    answer = cli("import", folder, "-", stdin=b"rubbish")
+    assert "\x1b" not in answer.text + answer.err
+    assert "a\\x1b[2J[/b].lace" in answer.text

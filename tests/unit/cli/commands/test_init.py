@@ -45,3 +45,13 @@ def test_an_empty_folder_and_the_current_one_will_do(tmp_path: Path, cli: Cli, m
     monkeypatch.chdir(tmp_path)
     assert cli("init", ".").code == 0
     assert cli("stat", tmp_path).code == 0
+
+
+def test_a_killed_init_does_not_stand_in_the_way_of_the_next(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "x.lace"
+    (folder / "keys").mkdir(parents=True)
+    for name in (".records.db.0123456789ab.tmp", ".records.db.0123456789ab.tmp-journal", ".lace.toml.0123456789ab.tmp"):
+        (folder / name).write_bytes(b"half")
+    assert cli("init", folder).code == 0
+    assert sorted(entry.name for entry in folder.iterdir()) == ["keys", "lace.toml", "records.db"]
+    assert cli("fsck", folder).code == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin import profile
+from bobbin import Lace, profile
 from bobbin.records.record import validate
 from tests.unit.cli.command_line import AT, PLACE, PLEX_1, VERIFIER, Cli
 
@@ -109,7 +109,17 @@ def test_a_missing_file_is_a_usage_error(folder: Path, cli: Cli, tmp_path: Path)
 def test_a_removed_record_is_not_put_again_until_lifted(filled: Path, cli: Cli) -> None:
     cli("remove", filled, PLEX_1, "--reason", "wrong")
     answer = cli("put", filled, "-", *PLACE, "--tai", AT, stdin=b"hello")
-    assert answer.code == 2
+    assert (answer.code, answer.out) == (1, b"")
     assert "wrong" in answer.err
+    error = cli("put", filled, "-", *PLACE, "--tai", AT, "--json", stdin=b"hello").error
+    assert (error["error"], error["exit_code"]) == ("refused", 1)
     cli("lift", filled, PLEX_1)
     assert cli("put", filled, "-", *PLACE, "--tai", AT, stdin=b"hello").text == PLEX_1 + "\n"
+
+
+def test_the_outcome_is_what_the_store_says(folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if another process had stored it between a question and the write.
+    monkeypatch.setattr(Lace, "have", lambda _self, _hash: False)
+    cli("put", folder, "-", *PLACE, "--tai", AT, stdin=b"hello")
+    again = cli("put", folder, "-", *PLACE, "--tai", AT, "--json", stdin=b"hello")
+    assert again.json["outcome"] == "duplicate"

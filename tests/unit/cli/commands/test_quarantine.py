@@ -1,9 +1,12 @@
 """``bobbin quarantine``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bobbin import Lace
+from bobbin.store.base import Quarantined
 from tests.unit.cli.command_line import Cli
 from tests.unit.cli.damaged import damage, sealed
 
@@ -55,3 +58,27 @@ def test_what_is_not_there_and_what_makes_no_sense(with_two: Path, cli: Cli) -> 
     assert cli("quarantine", "release", with_two).code == 2
     assert cli("quarantine", "release", with_two, "1", "--all").code == 2
     assert cli("quarantine", "show", with_two, "one").code == 2
+
+
+def test_all_rows_go_in_one_step_or_none(with_two: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(_self: Lace, _number: int) -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(Lace, "release", one_by_one)
+    assert cli("quarantine", "release", with_two, "--all", "--json").json == {"released": 2, "missing": []}
+    assert cli("quarantine", "release", with_two, "--all", "--json").json == {"released": 0, "missing": []}
+
+
+def test_a_listing_does_not_load_the_bytes(with_two: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    listing = Lace.quarantined
+
+    def spy(self: Lace, *, with_bytes: bool = True) -> Iterator[Quarantined]:
+        asked.append(with_bytes)
+        return listing(self, with_bytes=with_bytes)
+
+    monkeypatch.setattr(Lace, "quarantined", spy)
+    rows = cli("quarantine", "list", with_two, "--json").rows
+    assert [row["kept"] for row in rows] == [True, True]
+    assert cli("quarantine", "show", with_two, str(rows[0]["id"]), "--raw").out == BAD
+    assert asked == [False]

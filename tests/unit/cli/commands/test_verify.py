@@ -47,3 +47,11 @@ def test_a_lace_is_checked_record_by_record(filled: Path, cli: Cli) -> None:
 def test_what_is_not_there_is_code_2(cli: Cli, tmp_path: Path) -> None:
     assert cli("verify", tmp_path / "nothing").code == 2
     assert cli("verify", tmp_path).code == 2, "a folder that is no lace"
+
+
+def test_a_file_of_a_lace_is_not_a_file_of_records(filled: Path, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "soft").symlink_to(filled / "records.db")
+    for file in (filled / "records.db", tmp_path / "soft"):
+        answer = cli("verify", file)
+        assert answer.code == 2
+        assert "inside the lace" in answer.err
