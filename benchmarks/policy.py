@@ -188,9 +188,11 @@ def one_more(records: int) -> None:
     state = executable.evaluate(database)
     full = min(_seconds(lambda: executable.evaluate(database)) for _ in range(3))
     more = Evidence(records + 1_000, fields=FIELDS)
-    steps, ticks = [], []
-    for number in range(records, records + 200):
-        steps.append(_seconds(partial(_follow, executable, state, added=more.facts(number))))
+    steps = [
+        _seconds(partial(_follow, executable, state, added=more.facts(number)))
+        for number in range(records, records + 200)
+    ]
+    ticks = []
     for turn in range(50):
         before, after = ([(f"{now + seconds:010d}:000000000",)] for seconds in (turn * 10, turn * 10 + 10))
         move = partial(_follow, executable, state, added={"TickTAI": after}, removed={"TickTAI": before})

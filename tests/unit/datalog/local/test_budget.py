@@ -1,7 +1,3 @@
-"""What an evaluation may spend, and which limit it names when that is not enough."""
-
-from collections.abc import Callable
-
 import pytest
 
 from bobbin.datalog.limits import Limits
@@ -9,29 +5,59 @@ from bobbin.datalog.local.budget import Budget, LimitExceeded
 from bobbin.errors import ProgramError
 
 
-def test_up_to_the_limit_all_is_well_and_one_more_is_an_error() -> None:
-    budget = Budget(Limits(steps_max=10, derived_tuples_max=5, rounds_max=2, held_rows_max=7))
-    budget.spend_steps(10)
-    budget.spend_tuples(5)
-    budget.spend_round()
-    budget.spend_round()
-    budget.check_held(7)
-    spends: list[tuple[Callable[[], None], str]] = [
-        (lambda: budget.spend_steps(1), "steps_max"),
-        (lambda: budget.spend_tuples(1), "derived_tuples_max"),
-        (lambda: budget.check_tuples(1), "derived_tuples_max"),
-        (budget.spend_round, "rounds_max"),
-        (lambda: budget.check_held(8), "held_rows_max"),
-    ]
-    for spend, name in spends:
-        with pytest.raises(LimitExceeded) as caught:
-            spend()
-        assert caught.value.limit == name
-        assert isinstance(caught.value, ProgramError)
+@pytest.mark.parametrize(
+    ("limits", "spend", "limit"),
+    [
+        (Limits(steps_max=10), "spend_steps", "steps_max"),
+        (Limits(derived_tuples_max=10), "spend_tuples", "derived_tuples_max"),
+        (Limits(computed_values_max=10), "spend_values", "computed_values_max"),
+    ],
+)
+def test_what_is_spent_adds_up_to_exactly_the_limit(limits: Limits, spend: str, limit: str) -> None:
+    budget = Budget(limits)
+    for _ in range(5):
+        getattr(budget, spend)(2)
+    with pytest.raises(LimitExceeded, match="more than 10") as caught:
+        getattr(budget, spend)(1)
+    assert caught.value.limit == limit
+    assert isinstance(caught.value, ProgramError)
 
 
-def test_tuples_that_wait_are_checked_but_not_spent() -> None:
-    budget = Budget(Limits(derived_tuples_max=5))
-    budget.check_tuples(5)
-    budget.check_tuples(5)
-    assert budget.tuples == 0
+def test_rounds() -> None:
+    budget = Budget(Limits(rounds_max=2))
+    budget.spend_round()
+    budget.spend_round()
+    with pytest.raises(LimitExceeded, match="within 2 rounds") as caught:
+        budget.spend_round()
+    assert caught.value.limit == "rounds_max"
+
+
+def test_what_waits_counts_but_is_not_spent() -> None:
+    budget = Budget(Limits(derived_tuples_max=10, computed_values_max=10))
+    budget.spend_tuples(7)
+    budget.spend_values(7)
+    for check in (budget.check_tuples, budget.check_values):
+        check(3)
+        check(3)
+        with pytest.raises(LimitExceeded):
+            check(4)
+    assert (budget.tuples, budget.values) == (7, 7)
+
+
+def test_tuples_that_go_make_room() -> None:
+    budget = Budget(Limits(derived_tuples_max=10))
+    budget.spend_tuples(10)
+    budget.return_tuples(4)
+    assert budget.tuples_left == 4
+    budget.spend_tuples(4)
+    with pytest.raises(LimitExceeded):
+        budget.spend_tuples(1)
+
+
+def test_held_rows_do_not_add_up() -> None:
+    budget = Budget(Limits(held_rows_max=10))
+    budget.check_held(10)
+    budget.check_held(10)
+    with pytest.raises(LimitExceeded, match="more than 10 rows at once") as caught:
+        budget.check_held(11)
+    assert caught.value.limit == "held_rows_max"

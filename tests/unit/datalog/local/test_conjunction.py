@@ -1,39 +1,47 @@
-"""A rule taken apart: scans by the relation that they read, guards in an order that works."""
-
-from bobbin.datalog.local import conjunction
-from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Read, Source, flatten
+from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Read, Source, Tested, flatten
 from bobbin.datalog.syntax import Constant, Variable, Wildcard
 from tests.unit.datalog.local.worlds import program
 
-X, V, N, R = map(Variable, "XVNR")
+X, T, R = map(Variable, "XTR")
 
 
-def taken_apart(text: str) -> Conjunction:
-    (union,) = program(text).plan.strata[0].unions
-    return flatten(union.predicate, union.inputs[0])
+def conjunction(text: str, *defined: str) -> Conjunction:
+    union = program(text).plan.strata[-1].unions[0]
+    return flatten(union.predicate, union.inputs[0], defined)
 
 
-def test_a_constant_field_name_makes_a_relation_of_its_own() -> None:
-    rule = taken_apart("P(X) :- Field(X,'n',_,V), Field(X,N,_,V), not Field(X,'m',_,'c').")
-    assert rule.reads == (
-        Read(Source("Field", "n"), (X, Wildcard(), V)),
-        Read(Source("Field"), (X, N, Wildcard(), V)),
+def test_scans_guards_and_head() -> None:
+    found = conjunction("P(X,'c') :- A(X), B(X,T), TaiAdd(T,'1',R), Lt(T,R), not C(X,_), not Eq(X,'n').")
+    assert (found.predicate, found.head) == ("P", (X, Constant("c")))
+    assert found.reads == (Read(Source("A"), (X,)), Read(Source("B"), (X, T)))
+    assert found.guards == (
+        Computed("TaiAdd", (T, Constant("1")), R),
+        Tested("Lt", (T, R), negated=False),
+        Tested("Eq", (X, Constant("n")), negated=True),
+        Absent(Read(Source("C"), (X, Wildcard()))),
     )
-    assert rule.guards == (Absent(Read(Source("Field", "m"), (X, Wildcard(), Constant("c")))),)
+    assert str(found.rule).startswith("P(X,'c') :- A(X), ")
 
 
-def test_functions_come_before_tests_and_tests_before_negations() -> None:
-    rule = taken_apart("P(X) :- not B(X,R), Lt(X,R), A(X), TaiAdd(X,'1',R).")
-    assert rule.guards == (
-        Computed("TaiAdd", (X, Constant("1")), R),
-        conjunction.Tested("Lt", (X, R), negated=False),
-        Absent(Read(Source("B"), (X, R))),
+def test_a_constant_field_name_is_a_relation_of_its_own() -> None:
+    found = conjunction("P(X) :- Field(X,'Group',_,T), Field(X,T,_,_), not Field(X,'App','0',_).")
+    assert found.reads == (
+        Read(Source("Field", "Group"), (X, Wildcard(), T)),
+        Read(Source("Field"), (X, T, Wildcard(), Wildcard())),
     )
-    assert [guard.needs() for guard in rule.guards] == [{"X"}, {"X", "R"}, {"X", "R"}]
+    assert found.guards == (Absent(Read(Source("Field", "App"), (X, Constant("0"), Wildcard()))),)
 
 
-def test_the_head_and_the_rule_stay() -> None:
-    rule = taken_apart("P(X,'c') :- A(X).")
-    assert rule.predicate == "P"
-    assert rule.head == (X, Constant("c"))
-    assert str(rule.rule) == "P(X,'c') :- A(X)."
+def test_a_relation_that_rules_define_is_never_kept_apart() -> None:
+    text = "P(X) :- Field(X,'Group',_,_), not Field(X,'App',_,_)."
+    found = conjunction(text, "Field")
+    assert found.reads[0].source == Source("Field")
+    assert isinstance(found.guards[0], Absent)
+    assert found.guards[0].read.source == Source("Field")
+
+
+def test_what_a_guard_waits_for() -> None:
+    assert Computed("TaiAdd", (T, Constant("1")), R).needs() == {"T"}
+    assert Tested("Lt", (T, Constant("1")), negated=True).needs() == {"T"}
+    assert Absent(Read(Source("C"), (X, Wildcard(), Constant("c"), T))).needs() == {"X", "T"}
+    assert Read(Source("C"), (X, Wildcard(), X)).variables() == {"X"}
