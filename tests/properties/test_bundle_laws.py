@@ -6,12 +6,13 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from bobbin import profile
 from bobbin.records import bundle as bundle_module
 from bobbin.records import salvage
-from bobbin.records.bundle import BundleReader, Piece
-from bobbin.records.record import Record
+from bobbin.records.bundle import BundleReader, Extent, Piece
+from bobbin.records.record import Record, validate
 from tests.properties.effort import scaled
 from tests.properties.strategies import TOKENS, records
 from tests.unit.records import forge
@@ -51,9 +52,9 @@ def bundles(draw: st.DrawFn) -> bytes:
     return raw
 
 
-def read_in(raw: bytes, sizes: list[int]) -> list[Piece]:
+def read_in(raw: bytes, sizes: list[int], *, recognises: bool = False) -> list[Piece]:
     """The pieces of a bundle that arrives in chunks of these sizes, over and over."""
-    reader = BundleReader()
+    reader = BundleReader(recognises=recognises)
     pieces: list[Piece] = []
     start = turn = 0
     while start < len(raw):
@@ -117,3 +118,13 @@ def test_what_is_left_of_a_cut_bundle_are_members(data: st.DataObject, members: 
     found = imported(read(raw[:end]))
     assert found == raws[: len(found)]
     assert sum(map(len, found)) <= end < sum(map(len, raws[: len(found) + 1])) or end == len(raw)
+
+
+@given(bundles(), st.lists(st.integers(1, 2500), min_size=1, max_size=4))
+def test_recognising_changes_no_piece(raw: bytes, sizes: list[int]) -> None:
+    plain = read_in(raw, sizes)
+    recognised = read_in(raw, sizes, recognises=True)
+    assert [structs.replace(p, record=None) if isinstance(p, Extent) else p for p in recognised] == plain
+    for piece in recognised:
+        if isinstance(piece, Extent) and piece.record is not None:
+            assert piece.record == validate(piece.raw)

@@ -38,6 +38,17 @@ def encode(data: bytes) -> str:
     return encode_bytes(data).decode("ascii")
 
 
+_LAST: Final = {0: _SYMBOLS, 2: _SYMBOLS[::16], 3: _SYMBOLS[::4]}
+"""By length modulo 4: the symbols that may end a text, since the bits it does not use are zero."""
+
+
+def decode_matched(symbols: bytes) -> bytes:
+    """The same as ``decode`` for symbols that ``PATTERN`` has matched, in a number that a text can have."""
+    if symbols[-1] not in _LAST[len(symbols) % 4]:
+        raise B64aError("the unused low bits of the last symbol are not zero")
+    return binascii.a2b_base64(symbols.translate(_TO_COMMON) + b"=" * (-len(symbols) % 4))
+
+
 def decode(text: str | bytes) -> bytes:
     """The bytes that ``text`` spells; refuses every text but the canonical one."""
     try:

@@ -22,6 +22,7 @@ from bobbin import profile
 from bobbin.errors import UsageError
 from bobbin.records import b64a
 from bobbin.records.canonical import SEAL_HEAD_SIZE
+from bobbin.records.record import Record, recognise
 from bobbin.records.salvage import (
     HEADER_BYTES_MAX,
     HEADERS,
@@ -47,6 +48,8 @@ class Extent(Struct, frozen=True, kw_only=True):
     raw: bytes
     offset: int
     """Where it begins in the bundle."""
+    record: Record | None = None
+    """What it says, where the reader was asked to look and it is valid. None says nothing."""
 
 
 class Damage(Struct, frozen=True, kw_only=True):
@@ -74,9 +77,16 @@ class _Open(Struct, kw_only=True):
 
 
 class BundleReader:
-    """Cuts a stream of bytes into pieces. Feed it chunk by chunk, then finish it once."""
+    """Cuts a stream of bytes into pieces. Feed it chunk by chunk, then finish it once.
 
-    def __init__(self) -> None:
+    With ``recognises`` it validates as it goes, in the pass that finds where a record ends, and valid records come
+    out as values. The pieces are the same.
+    """
+
+    def __init__(self, *, recognises: bool = False) -> None:
+        self._recognises: Final = recognises
+        self._tried = -1
+        """Where in the input no record was recognised: each place is tried once, so that time stays linear."""
         self._buffer = bytearray()
         self._dropped = 0
         """Bytes of the input that stood before the buffer's first one."""
@@ -107,7 +117,12 @@ class BundleReader:
 
     def _drain(self, *, at_end: bool) -> list[Piece]:
         pieces: list[Piece] = []
-        while piece := self._next(at_end=at_end):
+        while True:
+            if self._recognises:
+                pieces += self._recognised()
+            piece = self._next(at_end=at_end)
+            if piece is None:
+                break
             pieces.append(piece)
         if self._at > LOOK_BEHIND_BYTES + _COMPACT_BYTES:
             surplus = self._at - LOOK_BEHIND_BYTES
@@ -115,6 +130,20 @@ class BundleReader:
             self._dropped += surplus
             self._at -= surplus
             self._searched -= surplus
+        return pieces
+
+    def _recognised(self) -> list[Piece]:
+        """The records that follow and are valid as they stand: the same pieces as ``_next`` would cut."""
+        pieces: list[Piece] = []
+        if self._open is None and self._tried < self._dropped + self._at:
+            buffer, at = self._buffer, self._at
+            while record := recognise(buffer, at):
+                pieces.append(Extent(raw=record.raw, offset=self._dropped + at, record=record))
+                at += len(record.raw)
+            self._budget.replenish(at - self._at)
+            self._at = at
+            self._searched = max(at, self._searched)
+            self._tried = self._dropped + at
         return pieces
 
     def _next(self, *, at_end: bool) -> Piece | None:

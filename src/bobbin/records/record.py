@@ -26,7 +26,7 @@ a second time, slowly, to name the first check that failed (``diagnose``). The t
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, Final, TypeAlias, TypedDict
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from blake3 import blake3
 from msgspec import Struct
@@ -167,12 +167,15 @@ _PLEX_HEAD: Final = (
 _SEAL_HEAD: Final = (MARK + rb": S\.(" + _SYMBOLS + rb")\.H3\n") + (
     rb"Signed-By: (V\." + _SYMBOLS + rb"\.H3)\nSignature: (" + b64a.PATTERN + rb"{86})\n"
 )
-_match_blob: Final = re.compile(_BLOB_HEAD).match
-_match_plex: Final = re.compile(_PLEX_HEAD).match
-_match_seal: Final = re.compile(_SEAL_HEAD).match
+_BLOB: Final = re.compile(_BLOB_HEAD)
+_PLEX: Final = re.compile(_PLEX_HEAD)
+_SEAL: Final = re.compile(_SEAL_HEAD + _PLEX_HEAD)
 
 _KIND_AT: Final = len(MARK) + 2
 _AFTER_SYMBOLS: Final = len(".H3\n")
+_PLEX_PAYLOAD_IN_SEAL: Final = canonical.SEAL_HEAD_SIZE + canonical.MARKLINE_SIZE
+_COPIED_BYTES_MAX: Final = 64 * 1024
+"""Copying a small record is cheaper than a view of it; a large one is not copied."""
 
 
 def validate(raw: bytes, *, requested: HashText | None = None) -> Record:
@@ -198,79 +201,117 @@ def read_trusted(raw: bytes) -> Record:
     return record
 
 
+def recognise(buffer: bytes | bytearray, at: int) -> Record | None:
+    """The valid record that begins at ``at``; None where there is none, or where not all of it is there yet.
+
+    For readers of streams: the record's end, its fields and its digests are found in one pass.
+    """
+    reader = _READERS.get(buffer[at + _KIND_AT]) if len(buffer) > at + _KIND_AT else None
+    match = reader and reader.pattern.match(buffer, at)
+    if not (reader and match):
+        return None
+    end = match.end() + int(match[reader.length])
+    if end > len(buffer) or end - at > profile.RECORD_BYTES_MAX:
+        return None
+    return reader.finish(bytes(buffer[at:end]), match, at, trusted=False)
+
+
 def _read(raw: bytes, *, trusted: bool) -> Record | None:
-    if len(raw) > profile.RECORD_BYTES_MAX:
+    if not _KIND_AT < len(raw) <= profile.RECORD_BYTES_MAX:
         return None
-    letter = raw[_KIND_AT : _KIND_AT + 1]
-    if letter == b"S":
-        return _read_seal(raw, trusted=trusted)
-    if letter == b"P":
-        parts = _read_plex(raw, 0, trusted=trusted)
-        return parts and Plex(raw=raw, **parts)
-    return _read_blob(raw, trusted=trusted)
+    reader = _READERS.get(raw[_KIND_AT])
+    match = reader and reader.pattern.match(raw)
+    return reader.finish(raw, match, 0, trusted=trusted) if reader and match else None
 
 
-def _read_blob(raw: bytes, *, trusted: bool) -> Blob | None:
-    match = _match_blob(raw)
-    if match is None or not _fits(raw, match.end(), match[2]):
+# The three below get the headers as they were matched, ``at`` bytes into whatever they were matched in, and ``raw``,
+# which begins there.
+
+
+def _finish_blob(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) -> Blob | None:
+    start = match.end() - at
+    if not _fits(raw, start, match[2]):
         return None
-    digest = _digest_after(raw, match, 1, trusted=trusted)
-    return Blob(raw=raw, digest=digest, data_offset=match.end()) if digest else None
+    digest = _digest(raw, canonical.MARKLINE_SIZE, match[1], trusted=trusted)
+    return Blob(raw=raw, digest=digest, data_offset=start) if digest else None
 
 
-class _PlexParts(TypedDict):
-    digest: Digest
-    data_offset: int
-    group: str
-    app: str
-    name: str
-    tai: int
-    extras: tuple[Header, ...]
-    blob: Digest
-
-
-def _read_plex(raw: bytes, at: int, *, trusted: bool) -> _PlexParts | None:
-    """The Plex that begins at ``at`` and goes to the end of ``raw``."""
-    match = _match_plex(raw, at)
-    if match is None or not _fits(raw, match.end(), match[9]):
-        return None
-    _, group, app, name, seconds, nanoseconds, extra_lines, _, _ = match.groups()
+def _finish_plex(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) -> Plex | None:
+    own, group, app, name, seconds, nanoseconds, extra_lines, symbols, length = match.groups()
+    start = match.end() - at
     extras = _read_extras(extra_lines) if extra_lines else ()
-    if extras is None or not _are_paths(group, app, name):
+    if extras is None or not _fits(raw, start, length) or not _are_paths(group, app, name):
         return None
-    blob = _digest_after(raw, match, 8, trusted=trusted)
-    digest = blob and _digest_after(raw, match, 1, trusted=trusted)
+    blob = _digest(raw, match.end(8) + _AFTER_SYMBOLS - at, symbols, trusted=trusted)
+    digest = blob and _digest(raw, canonical.MARKLINE_SIZE, own, trusted=trusted)
     if not (digest and blob):
         return None
-    return {
-        "digest": digest,
-        "data_offset": match.end(),
-        "group": group.decode(),
-        "app": app.decode(),
-        "name": name.decode(),
-        "tai": int(seconds + nanoseconds),
-        "extras": extras,
-        "blob": blob,
-    }
+    return Plex(
+        raw=raw,
+        digest=digest,
+        data_offset=start,
+        group=group.decode(),
+        app=app.decode(),
+        name=name.decode(),
+        tai=int(seconds + nanoseconds),
+        extras=extras,
+        blob=blob,
+    )
 
 
-def _read_seal(raw: bytes, *, trusted: bool) -> Seal | None:
-    match = _match_seal(raw)
-    parts = match and _read_plex(raw, match.end(), trusted=trusted)
-    if not (match and parts):
+def _finish_seal(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) -> Seal | None:
+    own, signed_by, signed, inner, group, app, name, seconds, nanoseconds, extra_lines, symbols, length = match.groups()
+    start = match.end() - at
+    extras = _read_extras(extra_lines) if extra_lines else ()
+    if extras is None or not _fits(raw, start, length) or not _are_paths(group, app, name):
         return None
-    verifier = match[2].decode()
+    blob = _digest(raw, match.end(11) + _AFTER_SYMBOLS - at, symbols, trusted=trusted)
+    plex = blob and _digest(raw, _PLEX_PAYLOAD_IN_SEAL, inner, trusted=trusted)
+    digest = plex and _digest(raw, canonical.MARKLINE_SIZE, own, trusted=trusted)
+    if not (digest and plex and blob):
+        return None
+    verifier = Verifier(signed_by.decode())
     try:
         public_x = ids.parse_verifier(verifier)
-        signature = b64a.decode(match[3])
+        signature = b64a.decode_matched(signed)
     except (ids.IdentifierError, b64a.B64aError):
         return None
-    digest = _digest_after(raw, match, 1, trusted=trusted)
-    plex = parts["digest"]
-    if not digest or not (trusted or signing.is_valid(public_x, plex, signature)):
+    if not (trusted or signing.is_valid(public_x, plex, signature)):
         return None
-    parts["digest"] = digest
-    return Seal(raw=raw, verifier=Verifier(verifier), signature=signature, plex=plex, **parts)
+    return Seal(
+        raw=raw,
+        digest=digest,
+        data_offset=start,
+        group=group.decode(),
+        app=app.decode(),
+        name=name.decode(),
+        tai=int(seconds + nanoseconds),
+        extras=extras,
+        blob=blob,
+        verifier=verifier,
+        signature=signature,
+        plex=plex,
+    )
+
+
+class _Finish(Protocol):
+    def __call__(self, raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) -> Record | None: ...
+
+
+class _Reader(NamedTuple):
+    """How one kind of record is read: its headers matched, then everything else checked."""
+
+    pattern: re.Pattern[bytes]
+    length: int
+    """Which group of the match is the length of the data."""
+    finish: _Finish
+
+
+_READERS: Final = {
+    ord("S"): _Reader(_SEAL, 12, _finish_seal),
+    ord("P"): _Reader(_PLEX, 9, _finish_plex),
+    ord("B"): _Reader(_BLOB, 2, _finish_blob),
+}
 
 
 def _fits(raw: bytes, start: int, length: bytes) -> bool:
@@ -286,6 +327,8 @@ def _are_paths(group: bytes, app: bytes, name: bytes) -> bool:
         or any(len(segment) > profile.SEGMENT_BYTES_MAX for segment in name.split(b"/"))
     ):
         return False
+    if group.isascii() and app.isascii() and name.isascii():
+        return True
     return is_canonical_text(group) and is_canonical_text(app) and is_canonical_text(name)
 
 
@@ -307,15 +350,14 @@ def _read_extras(lines: bytes) -> tuple[Header, ...] | None:
     return tuple(extras)
 
 
-def _digest_after(raw: bytes, match: re.Match[bytes], group: int, *, trusted: bool) -> Digest | None:
-    """The digest that the markline in this group of the match names, if the bytes after that line have it."""
-    symbols = match[group]
+def _digest(raw: bytes, start: int, symbols: bytes, *, trusted: bool) -> Digest | None:
+    """The digest of everything from ``start`` on, if it is the one that the symbols of its markline spell."""
     if trusted:
         try:
             return Digest(b64a.decode(symbols))
         except b64a.B64aError:
             return None
-    digest = blake3(memoryview(raw)[match.end(group) + _AFTER_SYMBOLS :]).digest()
+    digest = blake3(raw[start:] if len(raw) <= _COPIED_BYTES_MAX else memoryview(raw)[start:]).digest()
     return Digest(digest) if b64a.encode_bytes(digest) == symbols else None
 
 

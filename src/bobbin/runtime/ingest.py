@@ -84,7 +84,7 @@ def ingest(
     """
     if batch_records_max < 1 or batch_bytes_max < 1:
         raise UsageError("a batch has room for at least one record")
-    reader = _Reader(stream, source=source, form=form)
+    reader = _Reader(stream, source=source, form=form, recognises=workers == 0)
     units = _gather(reader, min(UNIT_RECORDS_MAX, batch_records_max), min(UNIT_BYTES_MAX, batch_bytes_max))
     writer = _Writer(store, reader, source=source, acknowledge=acknowledge)
     waiting: deque[_Unit] = deque()
@@ -92,7 +92,7 @@ def ingest(
     def raws() -> Iterator[list[bytes]]:
         for unit in units:
             waiting.append(unit)
-            yield [extent.raw for extent in unit.extents]
+            yield [extent.raw for extent in unit.extents if extent.record is None]
 
     with Validators(workers) as pool:
         for answers in pool.validate(raws()):
@@ -125,10 +125,10 @@ class _Unit:
 class _Reader:
     """The stream as pieces. Holds one chunk and one unfinished piece at a time."""
 
-    def __init__(self, stream: BinaryIO, *, source: str, form: Form) -> None:
+    def __init__(self, stream: BinaryIO, *, source: str, form: Form, recognises: bool) -> None:
         self._stream: Final = stream
         self._source: Final = source
-        self._cutter: Final = LineReader() if form == "jsonl" else BundleReader()
+        self._cutter: Final = LineReader() if form == "jsonl" else BundleReader(recognises=recognises)
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[Piece]:
@@ -164,7 +164,10 @@ class _Writer:
         return len(self._records) + len(self._rejected)
 
     def add(self, unit: _Unit, answers: list[Validated]) -> None:
-        for extent, answer in zip(unit.extents, answers, strict=True):
+        """Take a unit, and the answers for those of its extents that the reader has not recognised."""
+        validated = iter(answers)
+        for extent in unit.extents:
+            answer = extent.record or next(validated)
             if isinstance(answer, Invalid):
                 self._reject(answer.raw, answer.reason, answer.detail, extent.offset)
             else:

@@ -1,4 +1,5 @@
-from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Read, Source, Tested, flatten
+from bobbin.datalog.local import conjunction as forms
+from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Read, Source, flatten
 from bobbin.datalog.syntax import Constant, Variable, Wildcard
 from tests.unit.datalog.local.worlds import program
 
@@ -16,8 +17,8 @@ def test_scans_guards_and_head() -> None:
     assert found.reads == (Read(Source("A"), (X,)), Read(Source("B"), (X, T)))
     assert found.guards == (
         Computed("TaiAdd", (T, Constant("1")), R),
-        Tested("Lt", (T, R), negated=False),
-        Tested("Eq", (X, Constant("n")), negated=True),
+        forms.Tested("Lt", (T, R), negated=False),
+        forms.Tested("Eq", (X, Constant("n")), negated=True),
         Absent(Read(Source("C"), (X, Wildcard()))),
     )
     assert str(found.rule).startswith("P(X,'c') :- A(X), ")
@@ -42,6 +43,6 @@ def test_a_relation_that_rules_define_is_never_kept_apart() -> None:
 
 def test_what_a_guard_waits_for() -> None:
     assert Computed("TaiAdd", (T, Constant("1")), R).needs() == {"T"}
-    assert Tested("Lt", (T, Constant("1")), negated=True).needs() == {"T"}
+    assert forms.Tested("Lt", (T, Constant("1")), negated=True).needs() == {"T"}
     assert Absent(Read(Source("C"), (X, Wildcard(), Constant("c"), T))).needs() == {"X", "T"}
     assert Read(Source("C"), (X, Wildcard(), X)).variables() == {"X"}

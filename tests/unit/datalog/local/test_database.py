@@ -5,7 +5,12 @@ from bobbin.datalog.local.database import Database
 from bobbin.facts.relations import Pattern, Tuple
 from tests.unit.datalog.local.worlds import Facts, database
 
-FIELDS = [("p", "Group", "0", "u"), ("p", "App", "0", "ding"), ("q", "Group", "0", "v"), ("q", "Group", "1", "u")]
+FIELDS: list[Tuple] = [
+    ("p", "Group", "0", "u"),
+    ("p", "App", "0", "ding"),
+    ("q", "Group", "0", "v"),
+    ("q", "Group", "1", "u"),
+]
 
 
 class Asked(Facts):

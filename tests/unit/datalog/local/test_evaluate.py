@@ -2,14 +2,20 @@ import tracemalloc
 
 import pytest
 
+from bobbin.datalog.compile import compile as compile_program
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.local.budget import LimitExceeded
+from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.evaluate import Executable
+from bobbin.datalog.vocabulary import Vocabulary
 from bobbin.facts.relations import Tuple
 from tests.unit.datalog.local.worlds import database, evaluate, program
 
 WAYS = pytest.mark.parametrize("columns_min", [0, 10**9], ids=["columns", "compiled"])
-MANY = {"A": [(str(number),) for number in range(300)], "B": [(str(number), str(number + 1)) for number in range(300)]}
+MANY: dict[str, list[Tuple]] = {
+    "A": [(str(number),) for number in range(300)],
+    "B": [(str(number), str(number + 1)) for number in range(300)],
+}
 
 
 def derive(text: str, facts: dict[str, list[Tuple]], columns_min: int, name: str = "P") -> frozenset[Tuple]:
@@ -73,7 +79,7 @@ def limit_of(text: str, facts: dict[str, list[Tuple]], columns_min: int, **limit
     ],
 )
 def test_answers(text: str, expected: set[Tuple], columns_min: int) -> None:
-    facts = {
+    facts: dict[str, list[Tuple]] = {
         "A": [("1",), ("2",)],
         "B": [("1", "2"), ("2", "3"), ("3", "3")],
         "Z": [()],
@@ -109,10 +115,6 @@ def test_no_predicate_name_has_a_meaning_of_its_own(columns_min: int) -> None:
 
 def test_a_relation_of_the_engine_may_be_defined_by_rules_where_no_fact_has_its_name() -> None:
     """``Field`` is kept apart by field name inside; a program that defines it must not notice."""
-    from bobbin.datalog.compile import compile as compile_program  # noqa: PLC0415
-    from bobbin.datalog.local.database import Database  # noqa: PLC0415
-    from bobbin.datalog.vocabulary import Vocabulary  # noqa: PLC0415
-
     text = "Field('p','n'). Field('q','m'). P(X) :- Field(X,'n'), not Field(X,'m')."
     plan = compile_program(text, Vocabulary(base={})).plan
     assert Executable(plan).evaluate(Database({}, {})).tuples("P") == {("p",)}
@@ -133,8 +135,8 @@ def test_one_executable_serves_any_number_of_databases() -> None:
 
 
 def test_equal_texts_from_different_sources_are_one_value() -> None:
-    facts: dict[str, list[Tuple]] = {"A": [("".join(["a", "b"]),)], "B": [("".join(["ab"]), "x")]}
-    assert derive("P(X) :- A(X), B(X,_).", facts, 10**9) == {("ab",)}
+    facts: dict[str, list[Tuple]] = {"A": [(str(10**9),)], "B": [(str(10**9), "x")]}
+    assert derive("P(X) :- A(X), B(X,_).", facts, 10**9) == {("1000000000",)}
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------
@@ -167,8 +169,8 @@ def test_a_tuple_that_is_derived_again_counts_once_even_in_a_long_run() -> None:
 def test_fixed_point_rounds(columns_min: int) -> None:
     text = "P(X,Y) :- B(X,Y). P(X,Z) :- P(X,Y), B(Y,Z)."
     chain: dict[str, list[Tuple]] = {"B": [(str(number), str(number + 1)) for number in range(20)]}
-    Executable(program(text).plan, Limits(rounds_max=20), columns_min=columns_min).evaluate(database(chain))
-    assert limit_of(text, chain, columns_min, rounds_max=19) == "rounds_max"
+    Executable(program(text).plan, Limits(rounds_max=21), columns_min=columns_min).evaluate(database(chain))
+    assert limit_of(text, chain, columns_min, rounds_max=9) == "rounds_max"
 
 
 @WAYS
@@ -177,10 +179,10 @@ def test_fixed_point_rounds(columns_min: int) -> None:
     [
         "P(X,Y,Z) :- A(X), A(Y), A(Z).",
         "P() :- A(X), A(Y), A(Z), Lt(X,Y), Lt(Y,Z), Lt(Z,X).",
-        "P() :- B(X,_), B(Y,_), B(Z,_), B(W,_), C(X,Y).",
+        "P() :- B(X,_), B(Y,_), B(Z,_), Gt(Z,X), Gt(X,Y), Gt(Y,Z).",
         "P() :- A(X), A(Y), NumLt(X,Y), NumLt(Y,X).",
         "P() :- " + ", ".join(f"B(X{number},_)" for number in range(31)) + ", Lt(X30,X0).",
-        "Q('0'). Q('1'). P() :- " + ", ".join(f"Q(X{number})" for number in range(31)) + ", Lt(X30,X0), Lt(X0,X30).",
+        "Q('0'). Q('1'). P() :- " + ", ".join(f"Q(X{number})" for number in range(30)) + ", Lt(X29,X0), Lt(X0,X29).",
     ],
 )
 def test_a_cross_join_is_stopped_by_its_steps(text: str, columns_min: int) -> None:

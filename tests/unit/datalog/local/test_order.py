@@ -24,10 +24,7 @@ def order(body: str, sizes: Mapping[str, float], first: int | None = None) -> st
 
 
 def test_the_smallest_comes_first() -> None:
-    assert (
-        order("A(X), B(X), C(X)", {"A": 9, "B": 3, "C": 5})
-        == "BCA"[:1] + order("A(X), C(X)", {"A": 9, "C": 5})[::-1][::-1]
-    )
+    assert order("A(X,Y), B(Y,Z), C(Z,W)", {"A": 90, "B": 3, "C": 50}) == "BCA"
 
 
 def test_a_mere_test_comes_as_soon_as_it_can() -> None:
@@ -36,7 +33,7 @@ def test_a_mere_test_comes_as_soon_as_it_can() -> None:
 
 
 def test_what_shares_a_variable_comes_before_what_multiplies_however_small() -> None:
-    assert order("A(X), B(X,Y), C('c',Z)", {"A": 5, "B": 10**6, "C": 10}) == "ABC"
+    assert order("A(X), B(X,Y), C('c',Z)", {"A": 5, "B": 10**6, "C": 60}) == "ABC"
     assert order("A(X), B(Z), C(X,Z)", {"A": 5, "B": 6, "C": 10**6}) == "ACB"
 
 
@@ -47,7 +44,6 @@ def test_new_rows_come_first() -> None:
 
 def test_equal_scans_keep_the_order_of_the_text() -> None:
     assert order("A(X), B(X), C(X)", {"A": 5, "B": 5, "C": 5}) == "ABC"
-    assert order("", {}) == "" if False else True
 
 
 def test_bound_positions() -> None:
