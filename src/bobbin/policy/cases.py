@@ -267,6 +267,15 @@ class _Builder:
                 made_up = self._guard(draft.line, partial(_made_up_hash, name, headers))
                 self._records.setdefault(name, made_up)
 
+    def _expected(self) -> dict[str, frozenset[str]]:
+        expected: dict[str, frozenset[str]] = {key: self._list(key) for key in _LISTS if key in self._draft.settings}
+        if not expected:
+            raise MalformedCases(self._draft.line, f"the case expects nothing; say {', '.join(_LISTS)}")
+        for yes, no in (("sent", "withheld"), ("requested", "not requested")):
+            for name in sorted(expected.get(yes, frozenset()) & expected.get(no, frozenset())):
+                raise MalformedCases(self._draft.settings[no][0], f"{name} cannot be both {yes} and {no}")
+        return expected
+
     def case(self) -> Case:
         here, peer = self._party("here"), self._party("peer")
         facts = [fact for name, headers in self._draft.stored.items() for fact in self._facts(name, headers)]
@@ -280,7 +289,7 @@ class _Builder:
             here=here,
             peer=peer,
             records=dict(self._records),
-            expected={key: self._list(key) for key in _LISTS if key in self._draft.settings},
+            expected=self._expected(),
         )
 
     def _party(self, key: str) -> Origin:

@@ -3,6 +3,7 @@
 A mistake keeps a text from being used. A remark does not: the text is valid, and still perhaps not what was meant.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -84,6 +85,7 @@ def _remarks(program: Program, role: Role) -> Iterator[Remark]:
                     message = f"{literal.atom.predicate} is always empty in a query policy"
                     yield Remark(message, literal.place)
     yield from _unused(program, role)
+    yield from _lonely(program)
 
 
 def _unused(program: Program, role: Role) -> Iterator[Remark]:
@@ -105,6 +107,18 @@ def _unused(program: Program, role: Role) -> Iterator[Remark]:
         if name not in reached and name not in told:
             told.add(name)
             yield Remark(f"nothing that this policy exports depends on {name}", rule.place)
+
+
+def _lonely(program: Program) -> Iterator[Remark]:
+    """Variables that stand once in their rule: often a constant without its quotes, and then the rule says far more."""
+    for rule in program.rules:
+        atoms = [rule.head, *(literal.atom for literal in rule.body)]
+        counts = Counter(name for atom in atoms for name in atom.variables())
+        for literal in rule.body:
+            for name in literal.atom.variables():
+                if counts[name] == 1:
+                    message = f"the variable {name} stands only once; write '{name}' for the text, or _ for any value"
+                    yield Remark(message, literal.place)
 
 
 def _first_open_name(program: Program) -> Place:

@@ -169,3 +169,17 @@ def test_what_cannot_be_read_says_where(text: str, line: int) -> None:
     with pytest.raises(MalformedCases) as refused:
         parse_cases(text)
     assert refused.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "message"),
+    [
+        ("sent: x\nwithheld: x\n", 5, "x cannot be both sent and withheld"),
+        ("not requested: x\nrequested: x\n", 4, "x cannot be both requested and not requested"),
+        ("", 1, "the case expects nothing"),
+    ],
+)
+def test_a_case_that_cannot_fail_or_cannot_pass_is_a_mistake(lines: str, line: int, message: str) -> None:
+    with pytest.raises(MalformedCases, match=message) as caught:
+        parse_cases(f"case: a\nstored x\n  Group: u\n{lines}")
+    assert caught.value.line == line

@@ -85,3 +85,10 @@ def test_remarks(text: str, role: Role | None, remarks: list[str]) -> None:
 
 def test_helpers_that_are_used_are_no_remark() -> None:
     assert _remarks(f"{DING}SelectHave(P) :- A(P).\nA(P) :- B(P).\nB(P) :- A(P), Have(P).\n") == []
+
+
+def test_a_variable_that_stands_once_is_pointed_out() -> None:
+    text = "SelectHave(P) :- Have(P), Field(P,Group,_,'u').\nSelectAdvertised(P,S) :- Advertised(P,S)."
+    (remark,) = check(text).remarks
+    assert "Group stands only once" in remark.message
+    assert (remark.place.line, remark.place.column) == (1, 27)

@@ -9,6 +9,9 @@ TEST_STEPS: Final = 8
 CALL_STEPS: Final = 48
 """What a comparison of texts, and any other call of a built-in, cost beside one row of a loop (measured)."""
 
+INDEX_STEPS: Final = 24
+"""What one row costs when a hash index over a derived relation is made; indexes over facts are made once and stay."""
+
 
 class LimitExceeded(ProgramError):
     """An evaluation went past a limit. Nothing of its result is kept. ``limit`` is the name of the limit."""

@@ -102,6 +102,8 @@ class _Bindings:
             return left, np.tile(np.arange(block.size), self.size)
         wanted = {place: self.column(read.terms[place]) for place in positions}
         chosen = self._choose_index(block, positions)
+        if not block.has_index(chosen):
+            self._budget.spend_steps(block.size)
         starts, counts, permutation = _ranges(block, chosen, [wanted[place] for place in chosen])
         total = int(counts.sum())
         self._budget.spend_steps(total + self.size)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bobbin.datalog.local.table import Key, Positions, Row, Table
+from bobbin.datalog.local.table import INDEXES_MAX, Key, Positions, Row, Table
 
 Column: TypeAlias = NDArray[np.int32]
 Keys: TypeAlias = NDArray[np.int64]
@@ -120,8 +120,14 @@ class Block:
         if found is None:
             keys = pack([self.columns[place] for place in positions])
             permutation = np.argsort(keys, kind="stable").astype(np.int32)
+            if len(self._sorted) == INDEXES_MAX:
+                del self._sorted[next(iter(self._sorted))]
             found = self._sorted[positions] = keys[permutation], permutation
         return found
+
+    def has_index(self, positions: Positions) -> bool:
+        """Whether this index is there already."""
+        return positions in self._sorted or (len(positions) == 1 and positions[0] in self._postings)
 
     def distinct(self, positions: Positions) -> int:
         """About how many different keys these positions have: exact for few rows, from a sample for many."""
@@ -213,6 +219,10 @@ class ColumnTable:
     def index(self, positions: Positions) -> "ColumnIndex":
         """The index over these positions."""
         return ColumnIndex(self, positions)
+
+    def has_index(self, positions: Positions) -> bool:
+        """Whether this index is there already, but for the recent changes."""
+        return not self.block.size or self.block.has_index(positions)
 
     def distinct(self, positions: Positions) -> int:
         """How many different keys these positions have, the recent changes counted roughly."""

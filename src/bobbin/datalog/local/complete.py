@@ -9,7 +9,7 @@ import numpy as np
 
 from bobbin.datalog.algebra import Fixpoint
 from bobbin.datalog.local.budget import Budget
-from bobbin.datalog.local.columns import Block, ColumnTable, difference, join_blocks
+from bobbin.datalog.local.columns import Block, ColumnTable, block_of, difference, join_blocks
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.prepared import PreparedRule
 from bobbin.datalog.local.state import State
@@ -33,6 +33,15 @@ def complete(
             keep(state, rule.target, state.run(rule, budget=budget), found, budget)
         if stratum.recursive:
             saturate(state, rules, found, budget)
+        for union in stratum.unions:
+            _hold_as_columns_when_large(state, Source(union.predicate), columns_min)
+
+
+def _hold_as_columns_when_large(state: State, target: Source, columns_min: int) -> None:
+    """A few rows can make many: what reads them next would turn them into columns again and again."""
+    table = state.derived[target]
+    if isinstance(table, Table) and table.arity and len(table) >= columns_min:
+        state.derived[target] = ColumnTable(table.arity, block_of(table.arity, table.rows))
 
 
 def keep(state: State, target: Source, rows: set[Row], found: dict[Source, list[Row]], budget: Budget) -> None:

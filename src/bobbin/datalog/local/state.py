@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from bobbin.datalog.local.budget import Budget
+from bobbin.datalog.local.budget import INDEX_STEPS, Budget
 from bobbin.datalog.local.codegen import Need
 from bobbin.datalog.local.columnar import derive
 from bobbin.datalog.local.columns import Block, ColumnIndex, ColumnTable, block_of
@@ -27,6 +27,8 @@ class State:
         """``arities``: the predicates that the program defines."""
         self.database = database
         self.derived: dict[Source, Relation] = {Source(name): Table(arity) for name, arity in arities.items()}
+        self._blocks: dict[Source, tuple[Table, int, Block]] = {}
+        """Small derived relations as columns, until they change."""
 
     def tuples(self, predicate: str) -> frozenset[Tuple]:
         """Everything derived for a predicate; nothing for one that no rule defines."""
@@ -48,7 +50,12 @@ class State:
         derived = self.derived.get(source)
         if derived is None:
             return self.database.block(source)
-        return derived.merged() if isinstance(derived, ColumnTable) else block_of(derived.arity, derived.rows)
+        if isinstance(derived, ColumnTable):
+            return derived.merged()
+        known = self._blocks.get(source)
+        if known is None or known[0] is not derived or known[1] != derived.version:
+            known = self._blocks[source] = derived, derived.version, block_of(derived.arity, derived.rows)
+        return known[2]
 
     def size(self, source: Source) -> int:
         """How many rows a relation has."""
@@ -91,7 +98,7 @@ class State:
                 found.difference_update([row for row in found if (row in held) == only_new])
                 budget.check_tuples(len(found) if only_new else 0)
 
-        needs = [given if need.delta else self._supply(need, past or {}) for need in compiled.needs]
+        needs = [given if need.delta else self._supply(need, past or {}, budget) for need in compiled.needs]
         constants = [values.encode(text) for text in compiled.constants]
         first = len(values)
         compiled.function(*needs, *constants, values.texts, values.encode, spend, found.add)
@@ -105,10 +112,12 @@ class State:
         values = self.database.values
         return derive(rule.conjunction, order, blocks=self.block, delta=delta, values=values, budget=budget)
 
-    def _supply(self, need: Need, past: Rows) -> object:
+    def _supply(self, need: Need, past: Rows, budget: Budget) -> object:
         table = self.table(need.source)
         lost = past.get(need.source)
         if need.positions:
+            if need.source in self.derived and not table.has_index(need.positions):
+                budget.spend_steps(len(table) * (INDEX_STEPS if isinstance(table, Table) else 1))
             index = table.index(need.positions)
             return _PastIndex(index, Table(table.arity, lost), need.positions) if lost else index
         return [*table.rows, *lost] if lost else table.rows

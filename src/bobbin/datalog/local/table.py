@@ -5,13 +5,19 @@ Rows are tuples of numbers (see ``values``).
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from itertools import islice
+from math import expm1
+from typing import Final, TypeAlias
 
 Row: TypeAlias = tuple[int, ...]
 Positions: TypeAlias = tuple[int, ...]
 Key: TypeAlias = int | Row
 Index: TypeAlias = dict[Key, list[Row]]
 """From a key to its rows. A key is the value itself for one position, a tuple of values for several."""
+
+INDEXES_MAX: Final = 8
+"""Indexes that one relation keeps; the oldest makes room. A hostile program could ask for thousands."""
+_SAMPLE_ROWS: Final = 1_024
 
 
 class Table:
@@ -54,16 +60,39 @@ class Table:
         return gone
 
     def index(self, positions: Positions) -> Index:
-        """The index over these positions, made now if nobody asked before."""
+        """The index over these positions, made now if it is not there."""
         index = self._indexes.get(positions)
         if index is None:
-            index = self._indexes[positions] = {}
+            index = {}
             _fill(index, positions, self.rows)
+            if len(self._indexes) == INDEXES_MAX:
+                del self._indexes[next(iter(self._indexes))]
+            self._indexes[positions] = index
         return index
 
+    def has_index(self, positions: Positions) -> bool:
+        """Whether this index is there already."""
+        return positions in self._indexes
+
     def distinct(self, positions: Positions) -> int:
-        """How many different keys these positions have: what a join order needs to know."""
-        return len(self.index(positions))
+        """About how many different keys these positions have: exact for few rows, from a sample for many."""
+        if positions in self._indexes:
+            return len(self._indexes[positions])
+        sample = list(islice(self.rows, _SAMPLE_ROWS))
+        seen = len({tuple([row[place] for place in positions]) for row in sample})
+        return len(self.rows) if seen == len(sample) else min(len(self.rows), _behind(seen, len(sample)))
+
+
+def _behind(seen: int, drawn: int) -> int:
+    """How many keys there are when so many different ones were seen among so many drawn, all being as frequent."""
+    low, high = seen, seen * drawn
+    while low < high:
+        middle = (low + high) // 2
+        if middle * -expm1(-drawn / middle) < seen:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _fill(index: Index, positions: Positions, rows: Iterable[Row]) -> None:
