@@ -15,6 +15,7 @@ The moments come from a seed; what the process is doing at such a moment differs
 
 import filecmp
 import json
+import os
 import random
 import signal
 import subprocess
@@ -39,7 +40,7 @@ QUESTION: Final = (
     "was acknowledged, and does the same import finish the work when it is repeated?"
 )
 RECORDS: Final = 100_000
-KILLS: Final = 50
+KILLS: Final = int(os.environ.get("BOBBIN_EVIDENCE_KILLS", "50"))
 SEED: Final = 20_240_229
 WORKERS: Final = (0, 2)
 """Trials take turns: everything in one process, and with worker processes."""

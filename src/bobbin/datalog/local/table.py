@@ -23,7 +23,7 @@ _SAMPLE_ROWS: Final = 1_024
 class Table:
     """A set of rows of one arity."""
 
-    __slots__ = ("_indexes", "arity", "rows", "version")
+    __slots__ = ("_distinct", "_indexes", "arity", "rows", "version")
 
     def __init__(self, arity: int, rows: Iterable[Row] = ()) -> None:
         self.arity = arity
@@ -31,6 +31,8 @@ class Table:
         self.version = 0
         """Rises with every change."""
         self._indexes: dict[Positions, Index] = {}
+        self._distinct: dict[Positions, tuple[int, int]] = {}
+        """An estimate of different keys, with the number of rows that it was made for."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,9 +80,19 @@ class Table:
         """About how many different keys these positions have: exact for few rows, from a sample for many."""
         if positions in self._indexes:
             return len(self._indexes[positions])
-        sample = list(islice(self.rows, _SAMPLE_ROWS))
-        seen = len({tuple([row[place] for place in positions]) for row in sample})
-        return len(self.rows) if seen == len(sample) else min(len(self.rows), _behind(seen, len(sample)))
+        size, count = self._distinct.get(positions, (0, 0))
+        if not size <= len(self.rows) <= size * 2:
+            count = _estimate_distinct(self.rows, positions)
+            self._distinct[positions] = len(self.rows), count
+        return count
+
+
+def _estimate_distinct(rows: set[Row], positions: Positions) -> int:
+    sample = list(islice(rows, _SAMPLE_ROWS))
+    seen = len({tuple([row[place] for place in positions]) for row in sample})
+    if len(sample) == len(rows):
+        return seen
+    return len(rows) if seen == len(sample) else min(len(rows), _behind(seen, len(sample)))
 
 
 def _behind(seen: int, drawn: int) -> int:
