@@ -13,7 +13,7 @@ from tests.oracle.programs import BASE, make_case
 
 _VOCABULARY = Vocabulary(base=BASE)
 _LIMITS = Limits(
-    derived_tuples_max=2_000, rounds_max=100, steps_max=100_000, computed_values_max=1_000, held_rows_max=100_000
+    derived_tuples_max=2_000, rounds_max=100, steps_max=100_000, computed_values_max=1_000, held_cells_max=1_000_000
 )
 _FACTS = make_case(3).facts
 

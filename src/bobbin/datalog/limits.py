@@ -25,8 +25,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Steps of the innermost loops in one evaluation: what keeps one cross join from running away."""
     computed_values_max: int = 2_000_000
     """Texts that no fact holds and that built-ins compute in one evaluation."""
-    held_rows_max: int = 20_000_000
-    """Rows of one intermediate result of the columnar evaluator."""
+    held_cells_max: int = 100_000_000
+    """Rows times columns of one intermediate result of the columnar evaluator; a cell takes four bytes."""
     diagnostics_max: int = 100
     """Mistakes that one report lists."""
 

@@ -16,7 +16,7 @@ def test_the_defaults_of_the_protocol_page() -> None:
 
 
 def test_what_the_page_leaves_open_is_bounded_too() -> None:
-    for name in ("steps_max", "computed_values_max", "held_rows_max", "diagnostics_max"):
+    for name in ("steps_max", "computed_values_max", "held_cells_max", "diagnostics_max"):
         assert 0 < getattr(DEFAULT, name) <= 10**9
 
 

@@ -66,11 +66,11 @@ class Budget:
         if self.values + waiting > limit:
             raise LimitExceeded("computed_values_max", f"the rules compute more than {limit} values")
 
-    def check_held(self, rows: int) -> None:
+    def check_held(self, cells: int) -> None:
         """Stop before an intermediate result takes more memory than a whole answer may."""
-        limit = self._limits.held_rows_max
-        if rows > limit:
-            raise LimitExceeded("held_rows_max", f"one join would hold more than {limit} rows at once")
+        limit = self._limits.held_cells_max
+        if cells > limit:
+            raise LimitExceeded("held_cells_max", f"one join would hold more than {limit} values at once")
 
     def spend_round(self) -> None:
         self.rounds += 1

@@ -23,6 +23,8 @@ from bobbin.datalog.syntax import Constant, Term, Variable, Wildcard
 Blocks: TypeAlias = Callable[[Source], Block]
 _Texts: TypeAlias = tuple[str | None, ...]
 _Answer = TypeVar("_Answer")
+_PAIR_CELLS: Final = 6
+"""What the pairs of a join take beside its columns: three numbers of eight bytes a row."""
 _WIDE_BUCKET: Final = 4
 """Above this many rows per value, a second bound position is worth a packed index."""
 
@@ -94,10 +96,11 @@ class _Bindings:
         """(bindings, rows) that agree on everything bound before the scan."""
         positions = bound_positions(read, frozenset(self._columns))
         self._joined = frozenset(positions)
+        width = len(self._columns) + len(read.terms) + _PAIR_CELLS
         if not positions or not block.size or not self.size:
             total = self.size * block.size
             self._budget.spend_steps(total)
-            self._budget.check_held(total)
+            self._budget.check_held(total * width)
             left = np.repeat(np.arange(self.size), block.size)
             return left, np.tile(np.arange(block.size), self.size)
         wanted = {place: self.column(read.terms[place]) for place in positions}
@@ -107,7 +110,7 @@ class _Bindings:
         starts, counts, permutation = _ranges(block, chosen, [wanted[place] for place in chosen])
         total = int(counts.sum())
         self._budget.spend_steps(total + self.size)
-        self._budget.check_held(total)
+        self._budget.check_held(total * width)
         left = np.repeat(np.arange(self.size), counts)
         offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         right = permutation[np.repeat(starts, counts) + offsets].astype(np.int64)

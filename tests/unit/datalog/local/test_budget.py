@@ -55,9 +55,9 @@ def test_tuples_that_go_make_room() -> None:
 
 
 def test_held_rows_do_not_add_up() -> None:
-    budget = Budget(Limits(held_rows_max=10))
+    budget = Budget(Limits(held_cells_max=10))
     budget.check_held(10)
     budget.check_held(10)
-    with pytest.raises(LimitExceeded, match="more than 10 rows at once") as caught:
+    with pytest.raises(LimitExceeded, match="more than 10 values at once") as caught:
         budget.check_held(11)
-    assert caught.value.limit == "held_rows_max"
+    assert caught.value.limit == "held_cells_max"

@@ -40,7 +40,7 @@ def test_columns_and_loops_agree(text: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "name"),
     [
-        (Limits(held_rows_max=1000), "held_rows_max"),
+        (Limits(held_cells_max=1000), "held_cells_max"),
         (Limits(steps_max=1000), "steps_max"),
         (Limits(derived_tuples_max=1000), "derived_tuples_max"),
     ],

@@ -37,3 +37,12 @@ def test_a_second_evaluation_starts_from_nothing() -> None:
     facts.change(removed={"B": [("0", "1")]})
     assert executable.evaluate(facts).count("T") == 19 * 20 // 2
     assert first.count("T") == 20 * 21 // 2
+
+
+def test_few_rows_that_make_many_are_held_as_columns_from_then_on() -> None:
+    facts = {"A": [(str(number),) for number in range(30)]}
+    state = evaluate("P(X,Y) :- A(X), A(Y). Q(X) :- P(X,X). R() :- P(_,_).", facts, columns_min=100)
+    assert [type(state.table(Source(name))) for name in "PQR"] == [ColumnTable, ColumnTable, ColumnTable]
+    assert [state.count(name) for name in "PQR"] == [900, 30, 1]
+    state = evaluate("P(X,Y) :- A(X), A(Y).", facts, columns_min=901)
+    assert type(state.table(Source("P"))) is Table
