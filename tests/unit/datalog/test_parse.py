@@ -400,3 +400,11 @@ def test_any_text_is_a_program_or_has_a_diagnostic_inside_it(text: str) -> None:
 def test_hostile_texts_end_soon(text: str) -> None:
     """None of these may take time that grows faster than the text: each one has a quadratic trap in it."""
     assert faults(text)
+
+
+def test_lines_are_counted_across_a_slip() -> None:
+    assert faults("A(x,\n\n'y').\nB(z).\n\n  C(w).") == [
+        (Fault.SYNTAX, 1, 3),
+        (Fault.SYNTAX, 4, 3),
+        (Fault.SYNTAX, 6, 5),
+    ]

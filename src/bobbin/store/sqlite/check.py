@@ -120,6 +120,10 @@ def _numbers(connection: apsw.Connection, unreadable: list[Finding]) -> Iterator
             return
         if row is None:
             return
+        if row[0] <= last:
+            # A damaged tree can answer with what was asked to be behind it, again and again.
+            unreadable.append(Finding("records", f"out of order after number {last}"))
+            return
         last = row[0]
         yield last
 
