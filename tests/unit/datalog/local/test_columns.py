@@ -1,5 +1,7 @@
 """Columns answer like a table: the same rows, the same indexes, after every change and every merge."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from bobbin.datalog.local import columns as module
 from bobbin.datalog.local.columns import Block, ColumnTable, Postings, block_of, difference, pack, pack_row, unique
-from bobbin.datalog.local.table import Row, Table
+from bobbin.datalog.local.table import INDEXES_MAX, Row, Table
 
 SMALL = st.integers(0, 4)
 VALUE = st.one_of(SMALL, st.integers(0, 2**31 - 1))
@@ -96,3 +98,24 @@ def test_the_number_of_values_is_exact_for_few_rows_and_near_for_many() -> None:
     assert 50_000 <= many.distinct((0,)) <= 200_000
     assert many.distinct((1,)) == 7
     assert many.selective() == 0
+
+
+def test_only_so_many_packed_indexes_are_kept_and_all_are_right() -> None:
+    rows = [(number % 2, number % 3, number % 5, number % 7, number) for number in range(200)]
+    block = block_of(5, rows)
+    pairs = list(combinations(range(5), 2))
+    for positions in pairs:
+        block.ordered(positions)
+    assert [block.has_index(positions) for positions in pairs].count(True) == INDEXES_MAX < len(pairs)
+    for first, second in pairs:
+        found = set(block.rows(block.matching((first, second), (1, 1))))
+        assert found == {row for row in rows if row[first] == row[second] == 1}
+
+
+def test_an_index_is_known_to_be_there() -> None:
+    table = ColumnTable(2, block_of(2, [(1, 2), (3, 4)]))
+    assert not table.has_index((0,))
+    table.index((0,)).get(1)
+    assert table.has_index((0,))
+    assert not table.has_index((0, 1))
+    assert ColumnTable(2, block_of(2, [])).has_index((0,)), "nothing is to be done"
