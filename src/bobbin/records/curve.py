@@ -29,12 +29,6 @@ def is_scalar(value: bytes) -> bool:
     return bool(lib.secp256k1_ec_seckey_verify(_context, value))
 
 
-def has_point(x: bytes) -> bool:
-    """Whether some point of the curve has this x-coordinate."""
-    point = ffi.new("secp256k1_pubkey *")
-    return bool(lib.secp256k1_ec_pubkey_parse(_context, point, _EVEN + x, 33))
-
-
 def multiply_generator(scalar: bytes) -> tuple[bytes, int]:
     """``scalar * G`` as (x-coordinate, 1 if y is odd else 0)."""
     point = ffi.new("secp256k1_pubkey *")

@@ -60,11 +60,12 @@ def test_a_long_command_shows_title_count_and_time_left(
     assert "a line in between" in terminal.getvalue()
 
 
-def test_a_meter_that_never_drew_can_be_paused() -> None:
+def test_a_meter_that_never_drew_can_be_paused(capsys: pytest.CaptureFixture[str]) -> None:
     meter = Meter("x", "records", watched=False)
     with meter.paused():
         meter(1, 2)
     meter.close()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_counting_reader_reads_the_same_bytes_and_says_how_far() -> None:

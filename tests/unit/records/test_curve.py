@@ -39,16 +39,6 @@ def test_which_numbers_are_scalars(value: int, *, expected: bool) -> None:
     assert curve.is_scalar(scalar_bytes(value)) is expected
 
 
-@given(st.integers(0, 2**256 - 1))
-@example(NO_POINT_X)
-@example(LARGE_X)
-@example(reference.P)
-@example(reference.P + 1)  # would be the point of x = 1 if it were reduced
-@example(0)
-def test_which_numbers_are_coordinates(x: int) -> None:
-    assert curve.has_point(scalar_bytes(x)) is (reference.lift(x) is not None)
-
-
 @SLOW
 @given(SCALARS)
 def test_multiples_of_the_generator(scalar: int) -> None:
