@@ -24,13 +24,13 @@ from blake3 import blake3
 
 from bobbin.config import durable, keys
 from bobbin.config.layout import Layout
-from bobbin.config.settings import FORMAT, Settings, read_settings, write_settings
+from bobbin.config.settings import FORMAT, DamagedSettings, Settings, read_settings, write_settings
 from bobbin.errors import IntegrityError, UsageError
-from bobbin.facts.relations import FactSource
+from bobbin.facts.relations import FIELD, FactSource
 from bobbin.records import coordinate, ids
 from bobbin.records.canonical import MARKLINE_SIZE
 from bobbin.records.coordinate import Address, Coordinate, Prefix
-from bobbin.records.ids import HashText, IdentifierError
+from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.record import Header, Plex, Record, Seal, build_plex, read_trusted, seal
 from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
@@ -107,12 +107,16 @@ class Lace(AbstractContextManager["Lace"]):
         return cls(layout, settings, store)
 
     @classmethod
-    def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
-        """Open the lace in a folder. With ``read_only`` its records cannot be changed through this object."""
+    def open(cls, path: str | Path, *, read_only: bool = False, settings: Settings | None = None) -> Self:
+        """Open the lace in a folder. With ``read_only`` its records cannot be changed through this object.
+
+        ``settings`` stand in for ``lace.toml``, so that a lace can be looked at whose file is damaged or lost.
+        """
         layout = Layout(Path(path))
-        if not layout.is_lace():
-            raise NoLace(f"there is no lace in {layout.folder}; `bobbin init {layout.folder}` makes one")
-        settings = read_settings(layout.settings)
+        if settings is None:
+            if not layout.is_lace():
+                raise _no_lace(layout)
+            settings = read_settings(layout.settings)
         if not layout.records.is_file() or layout.records.stat().st_size == 0:
             raise DamagedStore(f"the lace in {layout.folder} is damaged: there is no store at {layout.records}")
         return cls(layout, settings, open_store(layout.records, now=tai_now, read_only=read_only))
@@ -240,16 +244,39 @@ class Lace(AbstractContextManager["Lace"]):
         return None
 
     def list(
-        self, place: str | Coordinate | Prefix, *, tips: bool = False, limit: int | None = None
+        self, place: str | Coordinate | Prefix | None = None, *, tips: bool = False, limit: int | None = None
     ) -> Iterator[Listed]:
         """The records at a coordinate or below a prefix, by place, within one coordinate the newest first.
 
-        With ``tips`` only the newest of each coordinate.
+        With ``tips`` only the newest of each coordinate. Without a place, every record that has one, group by group in
+        the order in which the groups came into the store. What has no place is in ``blobs``.
         """
+        if place is None:
+            return self._list_all(tips=tips, limit=limit)
         parsed = coordinate.parse(place) if isinstance(place, str) else place
         if isinstance(parsed, Address):
             raise UsageError(f"////{parsed.hash} names one record; get it")
         return self._store.list(parsed, tips=tips, limit=limit)
+
+    def _list_all(self, *, tips: bool, limit: int | None) -> Iterator[Listed]:
+        with self._store.snapshot() as moment:
+            seen: set[str] = set()
+            left = limit
+            for _, _, _, group in moment.facts.match(FIELD, (None, "Group", None, None)):
+                if group in seen:
+                    continue
+                seen.add(group)
+                for listed in moment.list(Prefix(group=group), tips=tips, limit=left):
+                    yield listed
+                    left = None if left is None else left - 1
+                if left == 0:
+                    return
+
+    def blobs(self) -> Iterator[HashText]:
+        """The Blobs that are stored by themselves and so have no place, in the order in which they came."""
+        with self._store.snapshot() as moment:
+            for blob, *_ in moment.facts.match(FIELD, (None, "Type", None, Kind.BLOB.letter)):
+                yield HashText(blob)
 
     def have(self, hash: HashText | str) -> bool:
         """Whether a record of this name is stored here."""
@@ -408,6 +435,28 @@ def _make_folder(layout: Layout) -> None:
     layout.keys.mkdir(mode=0o700, exist_ok=True)
     durable.sync_folder(layout.folder)
     durable.sync_folder(layout.folder.absolute().parent)
+
+
+def _no_lace(layout: Layout) -> NoLace | DamagedSettings:
+    """Why there is no lace here, and what to do about it."""
+    folder = layout.folder
+    if folder.exists() and not folder.is_dir():
+        return NoLace(f"{folder} is a file; a lace is a folder")
+    if layout.records.is_file():
+        return DamagedSettings(
+            f"there is a store in {folder}, but no {layout.settings.name}: it was lost, or a creation was cut off. "
+            f"`bobbin init {folder}` completes a lace without records; otherwise restore the file from a backup, or "
+            f'write one with two lines: format = {FORMAT} and created = "1640995200:000000000" (a TAI time)'
+        )
+    if not folder.is_dir() or not (strangers := layout.strangers()):
+        return NoLace(f"there is no lace in {folder}; `bobbin init {folder}` makes one")
+    inside = [name for name in strangers if Layout(folder / name).is_lace()]
+    if inside:
+        return NoLace(f"{folder} is no lace, but holds one: did you mean {folder / inside[0]}?")
+    return NoLace(
+        f"there is no lace in {folder}, and none can be made there, since it holds other things "
+        f"({', '.join(strangers[:3])}); choose a folder of its own, as in `bobbin init {folder / 'notes.lace'}`"
+    )
 
 
 def _parse(what: str | Address | Coordinate) -> Address | Coordinate | Prefix:

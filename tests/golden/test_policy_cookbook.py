@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.policy import builder
+from bobbin.policy import intersect, unite
 from bobbin.policy.cases import CaseFile, parse_cases, run_cases
 from bobbin.policy.check import check, identify
 from bobbin.policy.decide import evaluate
@@ -81,11 +81,36 @@ def test_the_page_shows_the_file(name: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "text"), _blocks("builds").items())
 def test_the_builder_makes_the_policy(name: str, text: str) -> None:
     """The examples in Python give the policies that they stand beside, under the same name."""
-    scope: dict[str, object] = {tool: getattr(builder, tool) for tool in dir(builder)}
-    exec(text, scope)
+    assert identify(_built(text)) == identify(_read(name))
+
+
+@pytest.mark.parametrize(("name", "text"), _blocks("behaves").items())
+def test_the_builder_makes_a_policy_that_does_the_same(name: str, text: str) -> None:
+    """Where the builder words its rules otherwise, the cases say that they mean the same."""
+    built = compile_selector(_built(text))
+    file, _, query = _load(f"{name}.cases")
+    assert [result.title for result in run_cases(file, built, query=query) if not result.passed] == []
+
+
+def test_several_policies_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    selectors = []
+    for name in ("group.policy", "signer.policy"):
+        (tmp_path / name).write_text(_read(name), encoding="utf-8")
+        selectors.append(compile_selector(_read(name)))
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    exec(_blocks("runs")["several"], scope)
+    assert scope["either"] == unite(selectors)
+    assert scope["both"] == intersect(selectors) == (tmp_path / "both.policy").read_text(encoding="utf-8")
+
+
+def _built(example: str) -> str:
+    """What an example in Python makes, run as it stands: its imports are all that it has."""
+    scope: dict[str, object] = {}
+    exec(example, scope)
     built = scope["text"]
     assert isinstance(built, str)
-    assert identify(built) == identify(_read(name))
+    return built
 
 
 def test_the_explanation_on_the_page_is_real(golden: Golden) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import bobbin
 from bobbin import Address, Blob, Coordinate, Lace, Plex, Prefix, Problem, Seal
 from bobbin.config.keys import KeyFileError, NoSuchKey
+from bobbin.config.settings import DamagedSettings
 from bobbin.errors import BobbinError, IntegrityError, ResourceError, UsageError
 from bobbin.lace import NoLace, RefusedRecord
 from bobbin.records import ids
@@ -53,6 +54,46 @@ def test_a_folder_without_a_lace_is_a_usage_error_and_stays_as_it_is(tmp_path: P
     with pytest.raises(NoLace):
         Lace.open(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_lace_is_told_apart_and_the_hint_works(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").touch()
+    with pytest.raises(NoLace, match=r"other things \(letters.txt\).*`bobbin init .*notes\.lace`"):
+        Lace.open(tmp_path)
+    Lace.create(tmp_path / "notes.lace").close()
+    with pytest.raises(NoLace, match=r"did you mean .*notes\.lace\?"):
+        Lace.open(tmp_path)
+    with pytest.raises(NoLace, match="is a file"):
+        Lace.open(tmp_path / "letters.txt")
+
+
+def test_a_lace_that_lost_its_settings_is_damaged_and_can_still_be_looked_at(tmp_path: Path) -> None:
+    with Lace.create(tmp_path / "x.lace") as lace:
+        put(lace)
+        settings = lace.settings
+    (tmp_path / "x.lace" / "lace.toml").unlink()
+    with pytest.raises(DamagedSettings, match=r"no lace\.toml"):
+        Lace.open(tmp_path / "x.lace")
+    with Lace.open(tmp_path / "x.lace", read_only=True, settings=settings) as lace:
+        assert lace.have(PLEX_1)
+    # What the message advises works.
+    (tmp_path / "x.lace" / "lace.toml").write_text('format = 1\ncreated = "1640995200:000000000"\n', encoding="utf-8")
+    with Lace.open(tmp_path / "x.lace") as lace:
+        assert lace.have(PLEX_1)
+
+
+def test_everything_is_listed_group_by_group_and_blobs_apart(tmp_path: Path) -> None:
+    with Lace.create(tmp_path / "x.lace") as lace:
+        assert (list(lace.list()), list(lace.blobs())) == ([], [])
+        for group, name, tai in (("v", "b", 1), ("u", "a", 2), ("v", "a", 3), ("v", "a", 4)):
+            lace.put(b"", group=group, app="x", name=name, tai=tai)
+        blob = lace.put_record(build_blob(b"data"))
+        order = [("v", "a", 4), ("v", "a", 3), ("v", "b", 1), ("u", "a", 2)]
+        assert [(listed.group, listed.name, listed.tai) for listed in lace.list()] == order
+        assert [(listed.group, listed.name, listed.tai) for listed in lace.list(tips=True)] == [order[0], *order[2:]]
+        for limit in range(6):
+            assert [(listed.group, listed.name, listed.tai) for listed in lace.list(limit=limit)] == order[:limit]
+        assert list(lace.blobs()) == [blob]
 
 
 def test_a_lace_is_created_once_and_only_in_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 
 import typer
@@ -17,6 +17,7 @@ from bobbin.cli import output
 from bobbin.cli.app import app
 from bobbin.cli.exit_codes import ExitCode, of_error
 from bobbin.cli.output import Json, ReaderGone
+from bobbin.cli.policy_files import InvalidPolicyFile
 from bobbin.cli.text import printable
 from bobbin.errors import BobbinError, ResourceError
 
@@ -74,9 +75,23 @@ def _report_typer(as_json: bool, error: typer.TyperException) -> int:
     message = error.format_message()
     if message:
         context = getattr(error, "ctx", None)
+        option = getattr(error, "option_name", None)
+        if context is not None and option is not None and _is_known_below(context.command, option):
+            example = f"{context.command_path} COMMAND … {option}"
+            message = f"{option} stands too early: options follow their command, as in '{example}'"
         hint = None if context is None else f"Try '{context.command_path} --help'."
         _report(as_json, "usage", message, ExitCode.USAGE, hint=hint)
     return ExitCode.USAGE
+
+
+def _is_known_below(command: object, option: str) -> bool:
+    """Whether a command in this group takes an option that the group itself does not know."""
+    below: Mapping[str, object] = getattr(command, "commands", {})
+    return any(
+        _is_known_below(child, option)
+        or any(option in getattr(parameter, "opts", ()) for parameter in getattr(child, "params", ()))
+        for child in below.values()
+    )
 
 
 def _report_error(as_json: bool, error: BobbinError | OSError) -> int:
@@ -89,6 +104,8 @@ def _report_error(as_json: bool, error: BobbinError | OSError) -> int:
         extra["retry"] = error.retry
     if isinstance(reason := getattr(error, "reason", None), str):
         extra["reason"] = reason
+    if isinstance(error, InvalidPolicyFile):
+        extra["mistakes"] = [mistake.value() for mistake in error.mistakes]
     _report(as_json, code.name.lower().replace("_", "-"), message, code, extra=extra)
     return code
 

@@ -34,9 +34,12 @@ MEANING: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.OK: "Everything that was asked for was done, and nothing was found wrong.",
         ExitCode.NOT_ALL: "The work was done, but the answer is no or not all: something was not found, input "
         "records were rejected or refused, a case of a policy failed, policies differ. What was accepted is stored.",
-        ExitCode.USAGE: "The command line makes no sense as it stands. Nothing was changed.",
-        ExitCode.INTEGRITY: "The lace itself or a key file is not what it should be: damaged bytes, readable secrets.",
-        ExitCode.RESOURCE: "The machine failed: disk full, no permission, file missing. What was acknowledged stays.",
+        ExitCode.USAGE: "The command line makes no sense as it stands, or names a lace or a key that is not there. "
+        "Nothing was changed.",
+        ExitCode.INTEGRITY: "The lace itself is not what it should be, `lace.toml` and key files included: "
+        "damaged bytes, readable secrets.",
+        ExitCode.RESOURCE: "The machine failed: disk full, no permission, a file to read or a folder to write to is "
+        "missing. What was acknowledged stays.",
         ExitCode.TRY_AGAIN: "The machine failed in a way that may pass: another process holds the store. Try again.",
         ExitCode.PEER: "A remote side broke the protocol. Nothing of its message was kept.",
         ExitCode.PROGRAM: "A policy text is wrong, or its rules went past a limit. Nothing of it was used.",

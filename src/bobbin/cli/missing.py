@@ -18,7 +18,7 @@ def record_not_found(out: Output, lace: "Lace", wanted: Address | Coordinate) ->
     sentence = f"there is no record {wanted.hash} in {lace.path}"
     holder = _holder(lace, wanted.hash)
     if holder is None:
-        return not_found(out, sentence)
+        return not_found(out, f"{sentence} (a hash has no checksum: with one wrong symbol it names another record)")
     return not_found(out, f"{sentence}; it is not stored by itself, but inside {holder}")
 
 

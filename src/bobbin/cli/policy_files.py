@@ -1,15 +1,17 @@
 """Policy texts in files: how commands read them, and how they name a mistake by file, line and column."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct
 
+from bobbin.cli.output import Json
 from bobbin.cli.sources import STDIN, read_whole
 from bobbin.cli.text import count_text
-from bobbin.errors import ProgramError
+from bobbin.errors import ProgramError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.datalog.diagnostics import Diagnostic
@@ -38,11 +40,38 @@ AsRole = Annotated[
 ]
 
 
+class Mistake(Struct, frozen=True, kw_only=True):
+    """One mistake in a file, with its place counted from 1."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    fault: str | None = None
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        hint = f" ({self.fix})" if self.fix else ""
+        return f"{self.file}:{self.line}:{self.column}: {self.message}{hint}"
+
+    def value(self) -> dict[str, Json]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "fault": self.fault,
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+
 class InvalidPolicyFile(ProgramError):
     """A policy text in a file is wrong. Nothing was evaluated. Every mistake has a line of the message."""
 
-    def __init__(self, file: str, lines: list[str]) -> None:
-        super().__init__("\n".join([f"{count_text(len(lines), 'mistake')} in {shown_name(file)}", *lines]))
+    def __init__(self, file: str, mistakes: Sequence[Mistake]) -> None:
+        head = f"{count_text(len(mistakes), 'mistake')} in {shown_name(file)}"
+        super().__init__("\n".join([head, *map(str, mistakes)]))
+        self.mistakes = tuple(mistakes)
 
 
 def shown_name(file: str) -> str:
@@ -63,7 +92,18 @@ def naming(file: str) -> Iterator[None]:
     try:
         yield
     except InvalidProgram as error:
-        raise InvalidPolicyFile(file, [at_place(file, found) for found in error.diagnostics]) from error
+        raise InvalidPolicyFile(file, [_mistake(file, found) for found in error.diagnostics]) from error
+
+
+def _mistake(file: str, found: "Diagnostic") -> Mistake:
+    return Mistake(
+        file=shown_name(file),
+        line=found.place.line,
+        column=found.place.column,
+        message=found.message,
+        fault=found.fault.value,
+        fix=found.fix,
+    )
 
 
 def read_policy(file: str) -> bytes:
@@ -99,9 +139,19 @@ def load_selector(file: str) -> "Selector":
 
 
 def load_query(file: str) -> "Query":
-    """A valid query policy from a file."""
+    """A valid query policy from a file. One with rules that show nothing is most likely another file than was meant."""
     from bobbin.policy.modules import compile_query
+    from bobbin.policy.vocabulary import QUERYABLE, SELECTOR
 
     text = read_policy(file)
     with naming(file):
-        return compile_query(text)
+        query = compile_query(text)
+    heads = query.program.heads()
+    if heads and QUERYABLE not in heads:
+        chosen = sorted(heads & SELECTOR.exports.keys())
+        what = f"a selector (it defines {' and '.join(chosen)})" if chosen else "no query policy"
+        raise UsageError(
+            f"{shown_name(file)} is {what}: nothing in it defines {QUERYABLE}(P,O), which says what the peer's rules "
+            "may see of our records. A query policy that shows nothing at all is an empty file"
+        )
+    return query

@@ -4,11 +4,14 @@ A running exchange knows all that by itself. A command that only tries a policy 
 the lace where no option says otherwise.
 """
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
+
+from bobbin.cli.times import FORMS, parse_time
 
 if TYPE_CHECKING:
     from bobbin.facts.relations import FactSource
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from bobbin.policy.claims import Claims
     from bobbin.policy.operands import Origin
     from bobbin.policy.runtime_facts import RuntimeFacts
+    from bobbin.store.base import Refusal
 
 _PEER_HELP = "The other side: its verifier, or source:LABEL for one that has proven nothing."
 
@@ -45,7 +49,7 @@ HereName = Annotated[
     typer.Option("--here", metavar="V", help="Our verifier. Default: that of the lace's default key, if there is one."),
 ]
 
-Tick = Annotated[str | None, typer.Option("--tick", metavar="T", help="Time of the exchange, in TAI. Default: now.")]
+Tick = Annotated[str | None, typer.Option("--tick", metavar="T", help=f"Time of the exchange: {FORMS}. Default: now.")]
 
 Transport = Annotated[
     str | None, typer.Option("--transport", metavar="ADDRESS", help="Address of the connection.", show_default=False)
@@ -93,7 +97,7 @@ def runtime_facts(lace: "Lace", link: Link) -> "RuntimeFacts":
     from bobbin.runtime.clock import tai_now
 
     here, peer = own_origin(lace, link), peer_origin(link)
-    tick = tai.render(tai_now()) if link.tick is None else link.tick
+    tick = tai.render(tai_now()) if link.tick is None else parse_time(link.tick)
     return RuntimeFacts(
         here=Verifier(here) if is_verifier(here) else None,
         peer=Verifier(peer) if peer is not None and is_verifier(peer) else None,
@@ -102,6 +106,11 @@ def runtime_facts(lace: "Lace", link: Link) -> "RuntimeFacts":
         start_tai=tick,
         tick_tai=tick,
     )
+
+
+def refusals_among(lace: "Lace", records: Container[str]) -> "dict[str, Refusal]":
+    """Those of some records that were removed here and are refused, with the refusal. Policies know nothing of it."""
+    return {refusal.hash: refusal for refusal in lace.refusals() if refusal.hash in records}
 
 
 def offered_claims(peer: "Origin", folder: Path | None) -> "Claims":

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bobbin.cli.output import Output
 from bobbin.cli.progress import Meter
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.runtime.transfer import Problem
@@ -24,6 +24,13 @@ _WORKERS_FROM_BYTES: Final = 2 * 1024 * 1024
 """Below this size the work is done before worker processes have started."""
 
 _LINES_WAITING_MAX: Final = 500
+
+
+class MissingFile(ResourceError):
+    """A file that was to be read, or a folder that was to be written to, is not there. Nothing was done."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry=False)
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -42,7 +49,7 @@ def check_files(files: Sequence[str]) -> None:
             if files.count(STDIN) > 1:
                 raise UsageError("stdin (-) can be read only once")
         elif not Path(file).exists():
-            raise UsageError(f"there is no file {file}")
+            raise MissingFile(f"there is no file {file}")
         elif Path(file).is_dir():
             raise UsageError(f"{file} is a folder, not a file")
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from bobbin.config.durable import write_new
 from bobbin.config.keys import check_name
-from bobbin.errors import ResourceError, UsageError
+from bobbin.errors import IntegrityError, ResourceError, UsageError
 from bobbin.records import tai
 
 FORMAT: Final = 1
@@ -33,6 +33,10 @@ created = "{created}"
 # The key that signs when none is named: keys/<name>.key
 default_key = "{default_key}"
 """
+
+
+class DamagedSettings(IntegrityError):
+    """``lace.toml`` is missing, cannot be read or does not say what it should. Nothing was opened or changed."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,7 +65,7 @@ def read_settings(source: Path) -> Settings:
     try:
         table = tomllib.loads(source.read_bytes().decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source} is not a TOML file: {error}") from error
+        raise DamagedSettings(f"{source} is not a TOML file: {error}") from error
     found = table.get("format")
     if isinstance(found, int) and found > FORMAT:
         raise ResourceError(
@@ -73,7 +77,7 @@ def read_settings(source: Path) -> Settings:
         tai.parse(settings.created)
         check_name(settings.default_key)
     except (msgspec.ValidationError, UsageError) as error:
-        raise UsageError(f"{source}: {error}") from error
+        raise DamagedSettings(f"{source}: {error}") from error
     if settings.format != FORMAT:
-        raise UsageError(f"{source}: there is no format {settings.format}")
+        raise DamagedSettings(f"{source}: there is no format {settings.format}")
     return settings

@@ -39,6 +39,31 @@ _RECOVERY: Final = re.compile(r"\.(?=[ \t\n]|\Z)")
 _SHOWN_MAX: Final = 60
 """Characters of the program that a message quotes."""
 
+_QUOTE: Final = '["`´‘’“”]'
+_ALTERNATIVE: Final = "write another rule with the same head for an alternative; a comma means and"
+_COMPARISONS: Final = {
+    ">": ("Gt(X,Y)", "NumLt(Y,X)"),
+    ">=": ("Ge(X,Y)", "NumLe(Y,X)"),
+    "=>": ("Ge(X,Y)", "NumLe(Y,X)"),
+    "<": ("Lt(X,Y)", "NumLt(X,Y)"),
+    "<=": ("Le(X,Y)", "NumLe(X,Y)"),
+    "=<": ("Le(X,Y)", "NumLe(X,Y)"),
+}
+"""What compares texts and times, and what compares numbers."""
+_SLIPS: Final = (
+    (re.compile(rf"{_QUOTE}(?P<text>[^\x00-\x1f\x7f\"`´‘’“”]{{0,{_SHOWN_MAX}}}+){_QUOTE}?"), "quotes"),
+    (re.compile(r"<-|:=|[:←⇐]"), "arrow"),
+    (re.compile(r"!=|<>|≠"), "unequal"),
+    (re.compile(r"[<>]=?|=[<>]"), "comparison"),
+    (re.compile(r"==?"), "equal"),
+    (re.compile(rf"(?:!|¬|~|\\\+) *(?P<name>{NAME})?"), "negation"),
+    (re.compile(r"[;|∨]|or\b"), "alternative"),
+    (re.compile(r"[&∧]|and\b"), "and"),
+    (re.compile(rf"[-+]?[0-9][0-9A-Za-z_]{{0,{_SHOWN_MAX}}}+(?:[.:][0-9]{{1,{_SHOWN_MAX}}}+)*+"), "number"),
+    (re.compile(r"//|/\*|--"), "comment"),
+)
+"""How other languages spell what this one spells otherwise."""
+
 
 class _Slip(Exception):
     """A rule cannot be read further; the diagnostic is already in the report."""
@@ -145,18 +170,25 @@ class _Parser:
             self._advance()
             if self._comment is not None or self._gap.strip(" "):
                 self._report.add(Fault.SYNTAX, "only spaces stand between 'not' and its predicate", self._place)
+            if self._kind == "not":
+                self._slip("'not' stands twice", "write the literal without either, or with one")
+            if self._value == "(":
+                self._slip("a parenthesis stands after 'not'", _negation(self._text, self._at))
         return Literal(self._atom(), negated, place)
 
     def _atom(self) -> Atom:
         place = self._place
         if self._kind != "name":
-            self._slip(f"expected a predicate, found {self._found()}", "predicates begin with a capital letter")
+            fix = "a comma is followed by a literal, a full stop by nothing or a rule"
+            fix = fix if self._value in (".", ",") else "predicates begin with a capital letter"
+            self._slip(f"expected a predicate, found {self._found()}", fix)
         gaps, predicate = self._gaps, self._value
         shown = _shorten(predicate)
         self._count("characters in a name", len(predicate), profile.NAME_CHARACTERS_MAX, place)
         self._advance()
         if self._value != "(":
-            self._slip(f"expected '(' after {shown}, found {self._found()}", f"write {shown}(…)")
+            fix = f"write not {self._value}(…)" if _is_not(predicate) and self._kind == "name" else f"write {shown}(…)"
+            self._slip(f"expected '(' after {shown}, found {self._found()}", fix)
         terms: list[Term] = []
         self._advance()
         if self._value != ")":
@@ -165,13 +197,26 @@ class _Parser:
                 self._advance()
                 terms.append(self._term())
         if self._value != ")":
-            self._slip(f"expected a comma or ')' in {shown}, found {self._found()}")
+            self._slip(
+                f"expected a comma or ')' in {shown}, found {self._found()}", self._argument_fix(terms, predicate)
+            )
         if self._gaps != gaps:
             sentence = f"white space stands inside {shown}(…)"
             self._report.add(Fault.SYNTAX, sentence, place, "write its arguments without spaces")
         self._count("arguments of a predicate", len(terms), self._limits.arity_max, place)
         self._advance()
         return Atom(predicate, tuple(terms))
+
+    def _argument_fix(self, terms: list[Term], predicate: str) -> str | None:
+        """How to mend an argument that goes on where it should have ended."""
+        last = terms[-1] if terms else None
+        if self._kind == "constant" and isinstance(last, Constant) and not self._gap:
+            return "write \\' for a quote inside a constant"
+        if self._value == "(" and isinstance(last, Variable):
+            if _is_not(predicate):
+                return f"write not {_shorten(last.name)}(…)"
+            return "arguments are variables, '_' and constants; predicates do not nest"
+        return None
 
     def _term(self) -> Term:
         term: Term
@@ -240,8 +285,11 @@ class _Parser:
         if character < " " or character == "\x7f":
             sentence = f"the control character U+{ord(character):04X} has no place in a program"
             self._slip(sentence, "lines end with LF only" if character == "\r" else None)
+        if hint := _hint(self._text, self._at):
+            self._slip(*hint)
         if character.islower() and (word := _WORD.match(self._text, self._at)):
-            self._slip(f"{word[0]!r} is neither a predicate nor a variable", "both begin with a capital letter")
+            fix = f"both begin with a capital letter; a text stands in quotes: '{word[0]}'"
+            self._slip(f"{word[0]!r} is neither a predicate nor a variable", fix)
         self._slip(f"{character!r} has no meaning here")
 
     def _explain_open_constant(self) -> NoReturn:
@@ -289,6 +337,48 @@ class _Parser:
     def _count(self, what: str, count: int, limit: int, place: Place) -> None:
         if count > limit:
             self._report.add(Fault.LIMIT, f"at most {limit} {what}, not {count}", place)
+
+
+def _is_not(predicate: str) -> bool:
+    """Whether a predicate is likely the word ``not`` in capitals."""
+    return predicate.lower() == "not"
+
+
+def _negation(text: str, at: int) -> str:
+    """How a negated literal is written, with the predicate that follows if one does."""
+    name = re.compile(NAME).match(text, at)
+    return f"write not {_shorten(name[0]) if name else 'Predicate'}(…)"
+
+
+def _hint(text: str, at: int) -> tuple[str, str] | None:
+    """What is wrong where no token begins and how to mend it, if it looks like the habit of another language."""
+    for pattern, kind in _SLIPS:
+        if found := pattern.match(text, at):
+            spelled = repr(found[0])
+            match kind:
+                case "quotes":
+                    shown = str(Constant(found["text"]))
+                    return f"a constant stands in single quotes, not in {found[0][0]}", f"write {shown}"
+                case "arrow":
+                    return f"{spelled} has no meaning here", "write :- between the head of a rule and its body"
+                case "unequal":
+                    return f"{spelled} is no operator here", "write Ne(X,Y)"
+                case "comparison":
+                    texts, numbers = _COMPARISONS[found[0]]
+                    return f"{spelled} is no operator here", f"write {texts} for texts and times, {numbers} for numbers"
+                case "equal":
+                    return f"{spelled} is no operator here", "write Eq(X,Y), or the same variable in both places"
+                case "negation":
+                    return "negation is the word not", f"write not {_shorten(found['name'] or 'Predicate')}(…)"
+                case "alternative":
+                    return f"{spelled} has no meaning here", _ALTERNATIVE
+                case "and":
+                    return f"{spelled} has no meaning here", "write a comma between literals"
+                case "number":
+                    return f"{_shorten(found[0])} stands without quotes", f"values are texts: write '{found[0]}'"
+                case _:
+                    return f"{spelled} has no meaning here", "a comment begins with #"
+    return None
 
 
 def _shorten(text: str) -> str:

@@ -7,5 +7,6 @@ puts two of them under one name, ``decide`` evaluates the plan on one side again
 
 from bobbin.policy import builder
 from bobbin.policy.compose import intersect, unite
+from bobbin.policy.modules import Query, Selector, compile_query, compile_selector
 
-__all__ = ["builder", "intersect", "unite"]
+__all__ = ["Query", "Selector", "builder", "compile_query", "compile_selector", "intersect", "unite"]

@@ -11,7 +11,8 @@ from msgspec import Struct
 from bobbin.datalog.diagnostics import Diagnostic, InvalidProgram
 from bobbin.datalog.limits import DEFAULT, Limits
 from bobbin.datalog.parse import parse
-from bobbin.datalog.syntax import Place, Program
+from bobbin.datalog.syntax import Constant, Place, Program
+from bobbin.facts.relations import FIELD
 from bobbin.policy import vocabulary
 from bobbin.policy.advertised_fields import required_fields
 from bobbin.policy.modules import Query, Role, Selector, compile_query, compile_selector, role_of
@@ -86,6 +87,7 @@ def _remarks(program: Program, role: Role) -> Iterator[Remark]:
                     yield Remark(message, literal.place)
     yield from _unused(program, role)
     yield from _lonely(program)
+    yield from _empty_texts(program)
 
 
 def _unused(program: Program, role: Role) -> Iterator[Remark]:
@@ -119,6 +121,15 @@ def _lonely(program: Program) -> Iterator[Remark]:
                 if counts[name] == 1:
                     message = f"the variable {name} stands only once; write '{name}' for the text, or _ for any value"
                     yield Remark(message, literal.place)
+
+
+def _empty_texts(program: Program) -> Iterator[Remark]:
+    """Literals that look for a field without a value, which no record has: often meant as "any value"."""
+    for rule in program.rules:
+        for literal in rule.body:
+            atom = literal.atom
+            if atom.predicate in (FIELD, vocabulary.ADVERTISED_FIELD) and atom.terms[-1] == Constant(""):
+                yield Remark("no field has the empty value ''; write _ for any value", literal.place)
 
 
 def _first_open_name(program: Program) -> Place:

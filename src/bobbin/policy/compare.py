@@ -13,10 +13,22 @@ class PolicyChange(Struct, frozen=True, kw_only=True):
     no_longer_leave: frozenset[str]
     newly_arrive: frozenset[str]
     no_longer_arrive: frozenset[str]
+    refused: frozenset[str] = frozenset()
+    """What the new policy would let in, were it not refused here. It does not arrive, so it is no change."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.newly_leave or self.no_longer_leave or self.newly_arrive or self.no_longer_arrive)
+
+    def without_refused(self, refused: frozenset[str]) -> "PolicyChange":
+        """The change in a lace that refuses some of these records: they arrive under neither policy."""
+        return PolicyChange(
+            newly_leave=self.newly_leave,
+            no_longer_leave=self.no_longer_leave,
+            newly_arrive=self.newly_arrive - refused,
+            no_longer_arrive=self.no_longer_arrive - refused,
+            refused=self.newly_arrive & refused,
+        )
 
 
 def compare(old: LocalPolicy, new: LocalPolicy, situation: Situation) -> PolicyChange:

@@ -22,6 +22,9 @@ from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
 
 _LONG: Final = re.compile(r"\b([BPSVRE])\.([0-9A-Z_a-z~]{8})[0-9A-Z_a-z~]{35}(\.H3)?")
 _STEP: Final = "  "
+REFUSED: Final = "refused"
+"""What becomes of a record that both policies let in and the store does not."""
+
 _FIELD_NAMES: Final = {FIELD: 1, ADVERTISED_FIELD: 2}
 """The predicates that say what a record's fields are, and where the field's name stands."""
 
@@ -45,20 +48,32 @@ def shorten(text: str) -> str:
     return _LONG.sub(lambda match: f"{match[1]}.{match[2]}…", text)
 
 
-def narrate(verdict: Verdict, *, full: bool = False) -> str:
-    """A verdict for a terminal. With ``full``, no identifier is shortened."""
+def requesting(verdict: Verdict, *, refused: bool) -> str:
+    """What becomes of a record on its way in, also where the store refuses it whatever policies say."""
+    if refused and verdict.requesting is Requesting.REQUESTED:
+        return REFUSED
+    return verdict.requesting.value
+
+
+def narrate(verdict: Verdict, *, full: bool = False, refusal: str | None = None) -> str:
+    """A verdict for a terminal. With ``full``, no identifier is shortened.
+
+    ``refusal`` is why the record was removed here and is refused; None where it is not.
+    """
     lines = [
         verdict.record,
         f"{_STEP}to {verdict.peer}: {verdict.sending}",
         *_conditions(verdict.to_send),
-        f"{_STEP}from {verdict.peer}: {verdict.requesting}",
+        f"{_STEP}from {verdict.peer}: {requesting(verdict, refused=refusal is not None)}",
         *_conditions(verdict.to_request),
     ]
+    if refusal is not None:
+        lines.append(f"{_STEP * 2}✗ it was removed here and is refused: {refusal}")
     for conditions, decided in (
         (verdict.to_send, verdict.sending is Sending.SENT),
         (verdict.to_request, verdict.requesting is Requesting.REQUESTED),
     ):
-        if conditions[0].holds:
+        if conditions[0].holds and not (conditions is verdict.to_request and decided and refusal is not None):
             lines += _reasons(conditions, decided=decided)
     text = "\n".join(lines) + "\n"
     return text if full else verdict.record + shorten(text[len(verdict.record) :])

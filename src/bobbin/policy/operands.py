@@ -51,13 +51,16 @@ class Operand(Struct, frozen=True, kw_only=True):
 def parse_origin(text: str) -> Origin:
     """The origin that a text spells. ``local`` is reserved and never one."""
     if text == profile.ORIGIN_LOCAL:
-        raise OriginError("the origin 'local' is reserved and stands in no exchange")
+        raise OriginError("the origin 'local' is reserved and stands in no exchange; name a side as source:LABEL")
     if text.startswith(profile.ORIGIN_LABEL_PREFIX):
         return label_origin(text.removeprefix(profile.ORIGIN_LABEL_PREFIX))
     try:
         ids.parse_verifier(text)
     except ids.IdentifierError as error:
-        raise OriginError(f"an origin is a verifier or 'source:<label>', not {text[:80]!r}") from error
+        raise OriginError(
+            f"{text[:80]!r} is no origin. An origin is who a policy comes from: a verifier (V.<43 symbols>.H3), or "
+            "source:LABEL for a side that has proven nothing"
+        ) from error
     return Origin(text)
 
 

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from bobbin.cli.entry import run
 from bobbin.cli.output import ReaderGone
 from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
 from bobbin.records.reasons import InvalidRecord, Reason
+from tests.unit.cli.command_line import Cli
 
 
 def _raising(error: BaseException) -> Callable[..., int]:
@@ -120,6 +122,51 @@ def test_a_wrong_command_line_is_code_2_and_says_what_is_wrong(
         assert "--help" in shown.err
         assert run([*arguments, "--json"]) == 2
         assert json.loads(capsys.readouterr().err)["error"] == "usage"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--json", "list", "x"],
+            "--json stands too early: options follow their command, as in 'bobbin COMMAND … --json'",
+        ),
+        (["policy", "--json", "check", "x"], "'bobbin policy COMMAND … --json'"),
+        (["-n", "5", "list", "x"], "-n stands too early"),
+    ],
+)
+def test_an_option_before_its_command_is_told_its_place(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert words in (json.loads(shown)["message"] if "--json" in arguments else shown)
+    assert run(["--nonsense", "list"]) == 2
+    assert "No such option: --nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("put", "LACE", "MISSING", "-g", "u", "-a", "b", "-N", "c"),
+        ("import", "LACE", "MISSING"),
+        ("verify", "MISSING"),
+        ("key", "new", "LACE", "--from", "MISSING"),
+        ("export", "LACE", "MISSING/x"),
+        ("policy", "check", "MISSING"),
+        ("policy", "id", "MISSING"),
+        ("policy", "fmt", "MISSING"),
+        ("policy", "test", "MISSING"),
+        ("policy", "eval", "LACE", "MISSING"),
+        ("policy", "diff", "LACE", "MISSING", "MISSING", "--peer", "source:x"),
+        ("policy", "explain", "LACE", "--policy", "MISSING", "--peer", "source:x", "//u//ding//links/1"),
+    ],
+)
+def test_a_missing_file_is_code_4_whoever_wants_it(filled: Path, cli: Cli, arguments: tuple[str, ...]) -> None:
+    missing = str(filled.parent / "missing")
+    answer = cli(*(word.replace("LACE", str(filled)).replace("MISSING", missing) for word in arguments), "--json")
+    assert (answer.code, answer.error["error"], answer.error["retry"]) == (4, "resource", False)
+    assert missing in answer.error["message"]
 
 
 def test_json_after_a_double_dash_is_data_and_not_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,36 @@ def test_what_is_no_hash_is_a_usage_error(text: str) -> None:
         options.parse_hash(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (f"{PLEX[:10]}….H3", "shortened"),
+        (f"{PLEX[:10]}...", "shortened"),
+        (f"{PLEX}\n", "white space"),
+        (PLEX[2:-3], "no full stop"),
+        (PLEX.replace("P.", "V."), "a verifier"),
+        (PLEX.replace("P.", "&."), "a signing secret"),
+        (PLEX.replace("P.", "R."), "the identifier of a policy"),
+        (PLEX.replace("P.", "p."), r"begins with 'p'.*capitals: P"),
+        (PLEX.replace("P.", "X."), "begins with 'X', not with B"),
+        (PLEX.replace("y", "-"), "character 4 is '-'"),
+        (PLEX.replace("y", "é"), "character 4 is 'é'"),
+        (PLEX.replace("ty", "t"), "42 symbols after P. and so fewer than 43"),
+        (PLEX.replace("ty", "tyy"), "44 symbols after P. and so more than 43"),
+        (PLEX[:-1], "ends in '.H'"),
+        (PLEX[:-3], "ends in ''"),
+        (PLEX.replace("0.H3", "1.H3"), "last symbol, '1'"),
+    ],
+)
+def test_a_mistyped_hash_is_told_what_is_wrong_and_what_is_expected(text: str, word: str) -> None:
+    for parse in (options.parse_hash, options.parse_wanted):
+        with pytest.raises(UsageError, match=word) as caught:
+            parse(text)
+        assert str(caught.value).endswith("Expected P.<43 symbols>.H3")
+    with pytest.raises(UsageError, match=word):
+        options.parse_wanted(f"////{text}")
+
+
 def test_get_takes_a_hash_an_address_or_a_coordinate() -> None:
     assert options.parse_wanted(PLEX) == Address(hash=PLEX)
     assert options.parse_wanted(f"////{PLEX}") == Address(hash=PLEX)

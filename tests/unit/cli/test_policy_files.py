@@ -6,6 +6,7 @@ import pytest
 
 from bobbin.cli import policy_files
 from bobbin.cli.policy_files import InvalidPolicyFile, RoleChoice
+from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
 from bobbin.policy.modules import Query, Role, Selector
 from tests.unit.cli.policy_texts import DING, DING_IDENTIFIER, HIDE_ALL, TWO_MISTAKES
@@ -27,6 +28,15 @@ def test_a_module_has_the_role_that_it_seems_to_be_written_for(tmp_path: Path) -
         policy_files.load_selector(_write(tmp_path, HIDE_ALL))
 
 
+def test_a_selector_is_no_query_policy(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a selector \(it defines SelectAdvertised and SelectHave\).*Queryable"):
+        policy_files.load_query(_write(tmp_path, DING))
+    with pytest.raises(UsageError, match="is no query policy"):
+        policy_files.load_query(_write(tmp_path, "Helper('x').\n"))
+    with pytest.raises(InvalidPolicyFile):
+        policy_files.load_query(_write(tmp_path, TWO_MISTAKES))
+
+
 def test_every_mistake_is_named_by_file_line_and_column(tmp_path: Path) -> None:
     file = _write(tmp_path, TWO_MISTAKES)
     with pytest.raises(InvalidPolicyFile) as raised:
@@ -35,6 +45,15 @@ def test_every_mistake_is_named_by_file_line_and_column(tmp_path: Path) -> None:
     assert first.endswith(f"mistakes in {file}")
     assert lines[0] == f"{file}:1:27: nothing defines Feild (did you mean Field?)"
     assert any(line.startswith(f"{file}:2:") for line in lines)
+    assert lines == [str(mistake) for mistake in raised.value.mistakes]
+    assert raised.value.mistakes[0].value() == {
+        "file": file,
+        "line": 1,
+        "column": 27,
+        "fault": "unknown-predicate",
+        "message": "nothing defines Feild",
+        "fix": "did you mean Field?",
+    }
 
 
 def test_a_text_that_is_too_long_is_a_mistake_of_the_text(tmp_path: Path) -> None:
@@ -42,8 +61,8 @@ def test_a_text_that_is_too_long_is_a_mistake_of_the_text(tmp_path: Path) -> Non
         policy_files.load_selector(_write(tmp_path, b"#" * 300_000))
 
 
-def test_a_file_that_is_not_there_is_a_mistake_of_the_command_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no file"):
+def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match="there is no file"):
         policy_files.read_policy(str(tmp_path / "nothing.policy"))
 
 

@@ -46,9 +46,25 @@ def test_proven_parties_are_told_to_the_rules(folder: Path) -> None:
         assert now > AT
 
 
+def test_the_tick_may_be_given_in_utc(folder: Path) -> None:
+    with Lace.open(folder, read_only=True) as lace:
+        assert policy_situation.runtime_facts(lace, _link(tick="2021-12-31T23:59:23Z")).tick_tai == AT
+        with pytest.raises(UsageError, match="Expected TAI"):
+            policy_situation.runtime_facts(lace, _link(tick="noon"))
+
+
+def test_refusals_are_found_among_the_records_asked_for(filled: Path) -> None:
+    with Lace.open(filled) as lace:
+        assert policy_situation.refusals_among(lace, (PLEX_1,)) == {}
+        lace.remove(PLEX_1, reason="wrong")
+        (refusal,) = policy_situation.refusals_among(lace, {PLEX_1}).values()
+        assert (refusal.hash, refusal.reason) == (PLEX_1, "wrong")
+        assert policy_situation.refusals_among(lace, ()) == {}
+
+
 @pytest.mark.parametrize("text", ["local", "V.x", ""])
 def test_who_is_nobody_cannot_be_a_peer(text: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="source:LABEL"):
         policy_situation.peer_origin(_link(peer=text))
 
 

@@ -8,7 +8,7 @@ import pytest
 from bobbin.cli import sources
 from bobbin.cli.output import Output
 from bobbin.cli.progress import Meter
-from bobbin.cli.sources import ProblemPrinter
+from bobbin.cli.sources import MissingFile, ProblemPrinter
 from bobbin.errors import UsageError
 from bobbin.runtime.transfer import Problem
 from bobbin.store.base import Outcome
@@ -21,9 +21,12 @@ PROBLEM = Problem(
 def test_names_that_are_no_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     sources.check_files([str(tmp_path / "file"), "-"])
-    for names in (["-", "-"], [str(tmp_path)], [str(tmp_path / "missing")]):
+    for names in (["-", "-"], [str(tmp_path)]):
         with pytest.raises(UsageError):
             sources.check_files(names)
+    with pytest.raises(MissingFile, match="there is no file") as caught:
+        sources.check_files([str(tmp_path / "missing")])
+    assert not caught.value.retry
 
 
 def test_a_file_knows_its_size_and_a_pipe_does_not(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bobbin.config.settings import FORMAT, Settings, read_settings, write_settings
-from bobbin.errors import BobbinError, ResourceError, UsageError
+from bobbin.config.settings import FORMAT, DamagedSettings, Settings, read_settings, write_settings
+from bobbin.errors import BobbinError, ResourceError
 from bobbin.records import tai
 
 _GOOD = 'format = 1\ncreated = "1640995200:000000000"\ndefault_key = "main"\n'
@@ -39,10 +39,10 @@ def test_the_file_says_when_the_lace_was_created_in_words(tmp_path: Path) -> Non
         (_GOOD.replace('"main"', '"../main"'), "key name"),
     ],
 )
-def test_a_mistake_is_a_usage_error_that_names_file_and_mistake(tmp_path: Path, text: str, word: str) -> None:
+def test_a_mistake_is_damage_and_names_file_and_mistake(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "lace.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(UsageError) as failure:
+    with pytest.raises(DamagedSettings) as failure:
         read_settings(path)
     assert str(path) in str(failure.value)
     assert word in str(failure.value)

@@ -1,9 +1,11 @@
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bobbin.datalog.builtins import BUILTINS
 from bobbin.datalog.diagnostics import Fault, InvalidProgram
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.parse import parse
@@ -135,22 +137,22 @@ def test_names_of_64_characters_are_the_longest() -> None:
         ("'x'.", 1, "expected a predicate, found \"'x'\""),
         ("_().", 1, "expected a predicate, found '_'"),
         ("not A().", 1, "expected a predicate, found 'not'"),
-        ("A() :- not not B().", 12, "expected a predicate, found 'not'"),
+        ("A() :- not not B().", 12, "'not' stands twice"),
         ("A() :- not.", 11, "expected a predicate, found '.'"),
-        ("A() :- not(B()).", 11, "expected a predicate, found '('"),
+        ("A() :- not(B()).", 11, "a parenthesis stands after 'not' (write not B(…))"),
         ("A(not).", 3, "found 'not'"),
         ("A() :- notB().", 8, "'notB' is neither a predicate nor a variable"),
-        ("A() :- !B().", 8, "'!' has no meaning here"),
-        ("A() :- \\+ B().", 8, "has no meaning here"),
+        ("A() :- !B().", 8, "negation is the word not (write not B(…))"),
+        ("A() :- \\+ B().", 8, "negation is the word not (write not B(…))"),
         ("A() :- B(); C().", 11, "';' has no meaning here"),
-        ("A() <- B().", 5, "'<' has no meaning here"),
+        ("A() <- B().", 5, "'<-' has no meaning here (write :- between"),
         ("A() : B().", 5, "':' has no meaning here"),
         ("have('x').", 1, "'have' is neither a predicate nor a variable"),
         ("A(x).", 3, "'x' is neither"),
         ("A(_X).", 3, "'_' has no meaning here"),
         ("A(__).", 3, "'_' has no meaning here"),
-        ("A(1).", 3, "'1' has no meaning here"),
-        ('A("x").', 3, "has no meaning here"),
+        ("A(1).", 3, "1 stands without quotes (values are texts: write '1')"),
+        ('A("x").', 3, "a constant stands in single quotes, not in \" (write 'x')"),
         ("É('x').", 1, "has no meaning here"),
         ("Aé('x').", 2, "'é' is neither"),
         ("A-B('x').", 2, "'-' has no meaning here"),
@@ -169,6 +171,57 @@ def test_names_of_64_characters_are_the_longest() -> None:
 def test_slips_of_the_grammar(text: str, column: int, message: str) -> None:
     assert faults(text)[0] == (Fault.SYNTAX, 1, column)
     assert message in messages(text).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "fix"),
+    [
+        ('A("").', 3, "write ''"),
+        ('A("it\'s").', 3, "write 'it\\'s'"),
+        ('A("open', 3, "write 'open'"),
+        ("A(‘x’).", 3, "write 'x'"),
+        ("A(T) :- B(T), T > 'x'.", 17, "write Gt(X,Y) for texts and times, NumLt(Y,X) for numbers"),
+        ("A(T) :- B(T), T >= 'x'.", 17, "write Ge(X,Y) for texts and times, NumLe(Y,X) for numbers"),
+        ("A(T) :- B(T), T < 'x'.", 17, "write Lt(X,Y) for texts and times, NumLt(X,Y) for numbers"),
+        ("A(T) :- B(T), T =< 'x'.", 17, "write Le(X,Y) for texts and times, NumLe(X,Y) for numbers"),
+        ("A(T) :- B(T), T = 'x'.", 17, "write Eq(X,Y)"),
+        ("A(T) :- B(T), T != 'x'.", 17, "write Ne(X,Y)"),
+        ("A() :- ~B().", 8, "write not B(…)"),
+        ("A() :- ! B().", 8, "write not B(…)"),
+        ("A() :- !'x'.", 8, "write not Predicate(…)"),
+        ("A() :- not (B()).", 12, "write not B(…)"),
+        ("A() :- NOT B().", 12, "write not B(…)"),
+        ("A() :- Not(B('x')).", 13, "write not B(…)"),
+        ("A() :- C(B('x')).", 11, "predicates do not nest"),
+        ("A() :- B(); C().", 11, "write another rule with the same head"),
+        ("A() :- B() | C().", 12, "write another rule with the same head"),
+        ("A() :- B() or C().", 12, "write another rule with the same head"),
+        ("A() :- B() and C().", 12, "write a comma"),
+        ("A() :- B() && C().", 12, "write a comma"),
+        ("A() := B().", 5, "write :-"),
+        ("A() : B().", 5, "write :-"),
+        ("A(-42).", 3, "write '-42'"),
+        ("A(1640995200:000000000).", 3, "write '1640995200:000000000'"),
+        ("A(1.5).", 3, "write '1.5'"),
+        ("A('it''s').", 7, "write \\' for a quote inside"),
+        ("// all\nA().", 1, "a comment begins with #"),
+        ("A() :- B(),.", 12, "a comma is followed by a literal"),
+        ("A(group).", 3, "a text stands in quotes: 'group'"),
+    ],
+)
+def test_habits_of_other_languages_are_told_how_it_is_written_here(text: str, column: int, fix: str) -> None:
+    assert faults(text)[0] == (Fault.SYNTAX, 1, column)
+    assert fix in messages(text).splitlines()[0].split("(", 1)[1]
+
+
+def test_the_predicates_that_hints_name_exist() -> None:
+    named = {name for operator in (">", ">=", "<", "<=", "=", "!=") for name in _named(f"A(T) :- T {operator} 'x'.")}
+    assert named == {"Gt", "Ge", "Lt", "Le", "NumLt", "NumLe", "Eq", "Ne"}
+    assert named <= set(BUILTINS)
+
+
+def _named(text: str) -> list[str]:
+    return re.findall(r"(\w+)\([XY],[XY]\)", messages(text))
 
 
 @pytest.mark.parametrize("text", ["A().\r\n", "A()\r.", "\r", "# comment\r\n", "A() :-\rB().", "A('x',\r'y')."])
@@ -240,6 +293,12 @@ def test_raw_control_characters_in_a_constant(character: str, fix: str) -> None:
     for text in (f"A('a{character}b').", f"A('a\\{character}b')."):
         assert faults(text)[0] == (Fault.CONSTANT, 1, 3)
         assert f"U+{ord(character):04X} stands in a constant ({fix})" in messages(text)
+
+
+@pytest.mark.parametrize("character", [*map(chr, range(32)), "\x7f"])
+def test_no_control_character_stands_raw_in_a_constant(character: str) -> None:
+    """ILC-011."""
+    assert faults(f"A('a{character}b').")[0][0] in {Fault.CONSTANT, Fault.SYNTAX}
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,16 @@ def test_helpers_that_are_used_are_no_remark() -> None:
     assert _remarks(f"{DING}SelectHave(P) :- A(P).\nA(P) :- B(P).\nB(P) :- A(P), Have(P).\n") == []
 
 
+@pytest.mark.parametrize("literal", ["Field(P,'X-Mood',_,'')", "not Field(P,'X-Mood',_,'')"])
+def test_an_empty_value_is_pointed_out(literal: str) -> None:
+    text = f"{DING}SelectHave(P) :- Have(P), {literal}.\n"
+    assert _remarks(text) == ["3:27: no field has the empty value ''; write _ for any value"]
+
+
+def test_an_empty_prefix_is_no_empty_value() -> None:
+    assert _remarks(f"{DING}SelectHave(P) :- Have(P), Field(P,'Name',_,N), StartsWith(N,'').\n") == []
+
+
 def test_a_variable_that_stands_once_is_pointed_out() -> None:
     text = "SelectHave(P) :- Have(P), Field(P,Group,_,'u').\nSelectAdvertised(P,S) :- Advertised(P,S)."
     (remark,) = check(text).remarks

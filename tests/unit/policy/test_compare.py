@@ -43,3 +43,20 @@ def test_a_query_policy_changes_what_leaves() -> None:
     change = compare(policy(_group("u")), policy(_group("u"), query=""), _SITUATION)
     assert change.no_longer_leave == {_P}
     assert change.newly_leave == change.newly_arrive == change.no_longer_arrive == frozenset()
+
+
+def test_what_is_refused_here_arrives_under_neither_policy() -> None:
+    change = compare(policy(_group("u")), policy(_group("v")), _SITUATION)
+    assert change.without_refused(frozenset()) == change
+    refused = change.without_refused(frozenset({_P, _R, _S}))
+    assert refused.newly_arrive == refused.no_longer_arrive == frozenset()
+    assert refused.refused == {_S}
+    assert refused.newly_leave == {_Q}, "what leaves is another matter"
+    assert refused.no_longer_leave == {_P}
+    only = PolicyChange(
+        newly_leave=frozenset(),
+        no_longer_leave=frozenset(),
+        newly_arrive=frozenset({_S}),
+        no_longer_arrive=frozenset(),
+    )
+    assert only.without_refused(frozenset({_S})).is_empty

@@ -1,6 +1,6 @@
 from bobbin.datalog.explanation import Checked, Cut, Derived, Failure, Given, Missing, Statement
 from bobbin.policy.decide import evaluate
-from bobbin.policy.narrate import describe, narrate, shorten
+from bobbin.policy.narrate import describe, narrate, requesting, shorten
 from bobbin.policy.verdict import explain
 from tests.policy_worlds import ALICE, BOB, DING, claims, plex, policy, record, situation, stored
 
@@ -48,6 +48,18 @@ def test_a_requested_record_in_words() -> None:
     assert "from V.KUEKyigQ…: requested" in text
     assert "SelectAdvertised('P.00000000…','V.KUEKyigQ…')  by line 1" in text
     assert "Our selector does not choose it" not in text, "of a record that is not here, that is no news"
+
+
+def test_a_refused_record_in_words() -> None:
+    advertised = claims({_Q: {"Group": "u", "App": "ding"}})
+    verdict = explain(evaluate(policy(DING), situation(stored(), advertised)), _Q)
+    assert (requesting(verdict, refused=True), requesting(verdict, refused=False)) == ("refused", "requested")
+    text = narrate(verdict, refusal="wrong patient")
+    assert "from V.KUEKyigQ…: refused" in text
+    assert text.endswith("✗ it was removed here and is refused: wrong patient\n"), "rules have no part in it"
+    unknown = explain(evaluate(policy(DING), situation(stored())), _Q)
+    assert requesting(unknown, refused=True) == "not requested"
+    assert "it was removed here and is refused: wrong" in narrate(unknown, refusal="wrong")
 
 
 def test_derivations_in_words() -> None:

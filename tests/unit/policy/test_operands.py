@@ -1,5 +1,6 @@
 import pytest
 
+from bobbin.facts import block
 from bobbin.facts.extract import Fact
 from bobbin.policy.operands import (
     MalformedOperand,
@@ -108,3 +109,10 @@ def test_a_peers_operand_that_is_none(fact: Fact) -> None:
     with pytest.raises(MalformedOperand) as refused:
         read_operand(fact)
     assert refused.value.code == "exchange-plan-compilation-failure"
+
+
+def test_the_operand_line_of_the_protocol_page() -> None:
+    """IL-088. Its identifiers are placeholders, so only the shape of the line is checked."""
+    symbolic = Operand(module="R.GROUP_X", origin=Origin("V.alice.H3"))
+    line = b"ExchangeOperand('0','R.GROUP_X','V.alice.H3','selector')\n"
+    assert block.render([operand_fact(0, symbolic)]) == line

@@ -12,7 +12,7 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Form, FormChoice, LaceFolder, chosen_form, parse_place
 from bobbin.cli.output import Json, Output, abandon, encode, say
 from bobbin.cli.progress import progress
-from bobbin.cli.sources import check_outside
+from bobbin.cli.sources import MissingFile, check_outside
 from bobbin.cli.text import count_text, size_text
 from bobbin.errors import ResourceError, UsageError
 
@@ -74,7 +74,7 @@ def _destination(out: Output, file: str) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise UsageError(f"{file} is a folder; name a file in it")
     if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {target.parent}")
+        raise MissingFile(f"there is no folder {target.parent}")
     # A pipe or a device is written to, not replaced.
     opened = _writing(target) if target.exists() and not target.is_file() else replacing(target)
     try:

@@ -11,8 +11,10 @@ from bobbin.cli.output import Output
 from bobbin.cli.progress import Meter, progress
 from bobbin.cli.text import count_text, size_text
 from bobbin.errors import BobbinError
+from bobbin.records import tai
 
 if TYPE_CHECKING:
+    from bobbin.config.settings import Settings
     from bobbin.lace import Lace
 
 
@@ -32,8 +34,8 @@ class _Seen:
 def fsck(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     """Check that a lace is in order.
 
-    Every stored byte, the facts and counts derived from it, and the key files. Each thing that is wrong is listed.
-    Ends with 0 if the lace is in order and with 3 if it is not.
+    Every stored byte, the facts and counts derived from it, lace.toml and the key files. Each thing that is wrong is
+    listed. Ends with 0 if the lace is in order and with 3 if it is not.
 
     Example: bobbin fsck notes.lace
     """
@@ -60,15 +62,36 @@ def fsck(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
 
 
 def _findings(folder: Path, seen: _Seen) -> Iterator[tuple[str, str]]:
-    from bobbin.lace import Lace
+    from bobbin.config.layout import SETTINGS_FILE
+    from bobbin.config.settings import DamagedSettings
     from bobbin.store.base import DamagedStore
 
     try:
-        with Lace.open(folder, read_only=True) as lace:
-            yield from _in_store(lace, seen)
+        yield from _in_lace(folder, seen, None)
+    except DamagedSettings as error:
+        yield SETTINGS_FILE, str(error)
+        yield from _without_settings(folder, seen)
     except DamagedStore as error:
         yield "store", str(error)
     yield from _in_keys(folder)
+
+
+def _without_settings(folder: Path, seen: _Seen) -> Iterator[tuple[str, str]]:
+    """What can be checked although nobody knows what the settings were: everything else."""
+    from bobbin.config.settings import FORMAT, Settings
+    from bobbin.store.base import DamagedStore
+
+    try:
+        yield from _in_lace(folder, seen, Settings(format=FORMAT, created=tai.render(0)))
+    except DamagedStore as error:
+        yield "store", str(error)
+
+
+def _in_lace(folder: Path, seen: _Seen, settings: "Settings | None") -> Iterator[tuple[str, str]]:
+    from bobbin.lace import Lace
+
+    with Lace.open(folder, read_only=True, settings=settings) as lace:
+        yield from _in_store(lace, seen)
 
 
 def _in_store(lace: "Lace", seen: _Seen) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
-"""``bobbin list``: the records at a place."""
+"""``bobbin list``: the records at a place, or all of them."""
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,33 +12,39 @@ from bobbin.cli.text import size_text, utc_text
 from bobbin.records import tai
 
 if TYPE_CHECKING:
+    from bobbin.lace import Lace
+    from bobbin.records.ids import HashText
     from bobbin.store.base import Listed
 
 
 def list_records(
     folder: LaceFolder,
     place: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="COORDINATE|PREFIX", help="//group//app//name, or a prefix ending in /.", show_default=False
+            metavar="COORDINATE|PREFIX",
+            help="//group//app//name, or a prefix ending in /. Default: everything.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     tips: Annotated[
         bool, typer.Option("--tips", metavar="", help="Only the newest record of each coordinate.")
     ] = False,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """List the records at a coordinate or below a prefix.
+    """List the records at a coordinate or below a prefix, or all records.
 
-    One line each: hash, time (UTC), size of the data, coordinate. By coordinate, within one the newest first.
+    One line each: hash, time (UTC), size of the data, coordinate. By coordinate, within one the newest first. A listing
+    of everything goes group by group, in the order in which the groups came into the lace; Blobs, which have no
+    coordinate, come last.
 
-    Example: bobbin list notes.lace //u//ding// --tips
+    Examples: bobbin list notes.lace //u//ding// --tips · bobbin list notes.lace --limit 20
     """
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
-    parsed = parse_place(place)
+    parsed = None if place is None else parse_place(place)
     count = 0
     with Lace.open(folder, read_only=True) as lace:
         for listed in lace.list(parsed, tips=tips, limit=limit):
@@ -46,9 +53,28 @@ def list_records(
                 out.row(_value(listed))
             else:
                 out.row(None, _line(out, listed))
-    if count == 0:
-        out.note(f"nothing at {parsed}")
+        if parsed is None and not tips:
+            for blob in islice(lace.blobs(), None if limit is None else limit - count):
+                count += 1
+                _list_blob(out, blob, _data_length(lace, blob))
+    if count == 0 and limit != 0:
+        out.note(f"{folder} has no records yet" if parsed is None else f"nothing at {parsed}")
     return ExitCode.OK
+
+
+def _data_length(lace: "Lace", record: "HashText") -> int:
+    from bobbin.facts.relations import FIELD
+
+    return next((int(length) for *_, length in lace.facts.match(FIELD, (record, "Data-Length", None, None))), 0)
+
+
+def _list_blob(out: Output, blob: "HashText", data_length: int) -> None:
+    nowhere = dict.fromkeys(("group", "app", "name", "tai", "utc", "signed_by"))
+    when = " " * len(utc_text(0))
+    out.row(
+        {"hash": blob, **nowhere, "data_length": data_length},
+        f"{blob}  {when}  {size_text(data_length):>8}  (no place)",
+    )
 
 
 def _value(listed: "Listed") -> dict[str, Json]:

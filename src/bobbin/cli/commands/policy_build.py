@@ -7,6 +7,9 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
+from bobbin.cli.text import utc_text
+from bobbin.cli.times import FORMS, parse_time
+from bobbin.records import tai
 
 
 def policy_build(
@@ -29,10 +32,11 @@ def policy_build(
         typer.Option("--signer", metavar="V", help="Sealed by this verifier; repeat for any.", show_default=False),
     ] = None,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="T", help="Dated at this TAI time or later.", show_default=False)
+        str | None,
+        typer.Option("--after", metavar="T", help=f"Dated at this time or later: {FORMS}.", show_default=False),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="T", help="Dated before this TAI time.", show_default=False)
+        str | None, typer.Option("--before", metavar="T", help="Dated before this time.", show_default=False)
     ] = None,
     last: Annotated[
         int | None,
@@ -44,7 +48,8 @@ def policy_build(
 ) -> ExitCode:
     """Write a policy that selects the records that meet all the conditions given.
 
-    Without any condition it selects every record. Membership and several selections: bobbin.policy.builder.
+    Without any condition it selects every record. Times in UTC are written into the policy as TAI. In
+    Python there is more: membership and several selections (bobbin.policy.builder), unions (bobbin.policy.unite).
 
     Example: bobbin policy build --group ward --app notes --last 604800 > ward.policy
     """
@@ -62,11 +67,14 @@ def policy_build(
     if signers:
         conditions.append(builder.signer(*signers))
     if after is not None:
-        conditions.append(builder.after(after))
+        conditions.append(builder.after(after := parse_time(after)))
     if before is not None:
-        conditions.append(builder.before(before))
+        conditions.append(builder.before(before := parse_time(before)))
     if last is not None:
         conditions.append(builder.last(last))
     text = builder.write(builder.select(*conditions))
     out.result({"identifier": identify(text), "text": text}, *map(out.style, text.splitlines()))
+    for word, time in (("after", after), ("before", before)):
+        if time is not None:
+            out.note(f"{word} {time} (TAI) is {utc_text(tai.parse(time))}")
     return ExitCode.OK

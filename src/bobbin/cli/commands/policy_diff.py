@@ -20,6 +20,7 @@ from bobbin.cli.policy_situation import (
     Transport,
     offered_claims,
     own_origin,
+    refusals_among,
     runtime_facts,
 )
 
@@ -40,8 +41,8 @@ def policy_diff(
 ) -> ExitCode:
     """Show which records a change of policy would move, and which it would stop.
 
-    Without --peer-policy, the peer changes its policy in the same way: OLD on both sides, then NEW on both. Ends
-    with 1 if there is any difference.
+    Without --peer-policy, the peer changes its policy in the same way: OLD on both sides, then NEW on both. What would
+    newly arrive but was removed here is shown as refused, and is no difference. Ends with 1 if there is any.
 
     Example: bobbin policy diff notes.lace ward.policy new.policy --peer source:lab
     """
@@ -66,15 +67,22 @@ def policy_diff(
         )
         situation = Situation(facts=moment.facts, claims=claims, runtime=runtime_facts(lace, link))
         change = compare(before, after, situation)
+        arrivals = change.newly_arrive | change.no_longer_arrive
+        change = change.without_refused(frozenset(refusals_among(lace, arrivals)))
     for name, records, fg in (
         ("newly leaves", change.newly_leave, "red"),
         ("no longer leaves", change.no_longer_leave, "yellow"),
         ("newly arrives", change.newly_arrive, "green"),
         ("no longer arrives", change.no_longer_arrive, "yellow"),
+        ("refused", change.refused, "yellow"),
     ):
         for record in sorted(records):
             key = name.replace(" ", "-")
             out.row({"change": key, "record": record}, f"{out.style(f'{name:<17}', fg=fg)}  {out.style(record)}")
     if change.is_empty:
-        out.note("no difference")
+        out.note(
+            "no difference: what would newly arrive was removed here, and `bobbin refusals` lists it"
+            if change.refused
+            else "no difference"
+        )
     return ExitCode.OK if change.is_empty else ExitCode.NOT_ALL

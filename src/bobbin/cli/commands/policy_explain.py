@@ -1,13 +1,13 @@
 """``bobbin policy explain``: why a record is sent or withheld, requested or not."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
-from bobbin.cli.output import Output
+from bobbin.cli.output import Json, Output
 from bobbin.cli.policy_files import load_query, load_selector
 from bobbin.cli.policy_situation import (
     Encrypted,
@@ -21,8 +21,14 @@ from bobbin.cli.policy_situation import (
     Transport,
     offered_claims,
     own_origin,
+    refusals_among,
     runtime_facts,
 )
+from bobbin.cli.text import utc_text
+from bobbin.records import tai
+
+if TYPE_CHECKING:
+    from bobbin.store.base import Refusal
 
 
 def policy_explain(
@@ -48,7 +54,8 @@ def policy_explain(
     """Say why a record would be sent to a peer or withheld, requested from it or not.
 
     Each condition of both decisions, and the reasons: the rules by line and the facts that they rest on, or for each
-    rule the first thing that it asks for in vain. Made for you alone: it speaks of records that the peer must not
+    rule the first thing that it asks for in vain. A record that was removed here is refused, whatever policies say.
+    Made for you alone: it speaks of records that the peer must not
     know of.
 
     Example: bobbin policy explain notes.lace --policy ward.policy --peer source:lab //u//ding//links/1
@@ -58,7 +65,7 @@ def policy_explain(
     from bobbin.lace import Lace
     from bobbin.policy.decide import Situation, evaluate
     from bobbin.policy.executables import make_policy
-    from bobbin.policy.narrate import narrate
+    from bobbin.policy.narrate import narrate, requesting
     from bobbin.policy.operands import parse_origin
     from bobbin.policy.verdict import explain
     from bobbin.records.coordinate import Address
@@ -82,8 +89,17 @@ def policy_explain(
         made = make_policy(own, other, own_origin=own_origin(lace, link), peer_origin=origin, query=query)
         situation = Situation(facts=moment.facts, claims=claims, runtime=runtime_facts(lace, link))
         verdict = explain(evaluate(made, situation), record)
+        refusal = refusals_among(lace, (record,)).get(record)
     if as_json:
-        out.result(msgspec.to_builtins(verdict))
+        value = msgspec.to_builtins(verdict)
+        value["requesting"] = requesting(verdict, refused=refusal is not None)
+        value["refusal"] = None if refusal is None else _refusal(refusal)
+        out.result(value)
     else:
-        out.result(None, *map(out.style, narrate(verdict, full=full).splitlines()))
+        reason = None if refusal is None else refusal.reason
+        out.result(None, *map(out.style, narrate(verdict, full=full, refusal=reason).splitlines()))
     return ExitCode.OK
+
+
+def _refusal(refusal: "Refusal") -> dict[str, Json]:
+    return {"reason": refusal.reason, "tai": tai.render(refusal.tai), "utc": utc_text(refusal.tai)}

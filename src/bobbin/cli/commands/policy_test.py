@@ -8,7 +8,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output
-from bobbin.cli.policy_files import InvalidPolicyFile, load_query, load_selector, read_policy, shown_name
+from bobbin.cli.policy_files import InvalidPolicyFile, Mistake, load_query, load_selector, read_policy, shown_name
 from bobbin.cli.sources import STDIN, check_files
 from bobbin.cli.text import count_text
 from bobbin.errors import UsageError
@@ -47,8 +47,10 @@ def policy_test(
         for result in run_cases(cases, own, peer=peer, query=query):
             passed, failed = passed + result.passed, failed + (not result.passed)
             out.row(_value(file, result), *_lines(out, file, result, full=full))
-    if not as_json:
-        out.result(None, f"{count_text(passed + failed, 'case')}: {passed} passed, {failed} failed")
+    out.result(
+        {"event": "summary", "files": len(files), "cases": passed + failed, "passed": passed, "failed": failed},
+        f"{count_text(passed + failed, 'case')}: {passed} passed, {failed} failed",
+    )
     return ExitCode.NOT_ALL if failed else ExitCode.OK
 
 
@@ -59,7 +61,9 @@ def _load(file: str) -> "tuple[CaseFile, Selector, Selector | None, Query | None
         cases = parse_cases(_text(file))
     except MalformedCases as error:
         message = str(error).removeprefix(f"line {error.line}: ")
-        raise InvalidPolicyFile(file, [f"{shown_name(file)}:{error.line}:1: {message}"]) from error
+        raise InvalidPolicyFile(
+            file, [Mistake(file=shown_name(file), line=error.line, column=1, message=message)]
+        ) from error
     folder = Path() if file == STDIN else Path(file).parent
     if cases.policy is not None:
         own = str(folder / cases.policy)
@@ -82,8 +86,10 @@ def _text(file: str) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        place = f"{shown_name(file)}:{line}:{column}"
-        raise InvalidPolicyFile(file, [f"{place}: this is not UTF-8 (save the file as UTF-8)"]) from error
+        mistake = Mistake(
+            file=shown_name(file), line=line, column=column, message="this is not UTF-8", fix="save the file as UTF-8"
+        )
+        raise InvalidPolicyFile(file, [mistake]) from error
 
 
 def _lines(out: Output, file: str, result: "CaseResult", *, full: bool) -> list[str]:
@@ -101,6 +107,7 @@ def _value(file: str, result: "CaseResult") -> dict[str, Json]:
     import msgspec
 
     return {
+        "event": "case",
         "file": shown_name(file),
         "line": result.line,
         "case": result.title,

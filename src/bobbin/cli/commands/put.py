@@ -9,6 +9,8 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder, parse_header
 from bobbin.cli.output import Output, refused
 from bobbin.cli.sources import read_whole
+from bobbin.cli.text import utc_text
+from bobbin.cli.times import FORMS, parse_time
 
 
 def put(
@@ -17,9 +19,7 @@ def put(
     group: Annotated[str, typer.Option("--group", "-g", metavar="G", help="Group of the record.", show_default=False)],
     app: Annotated[str, typer.Option("--app", "-a", metavar="A", help="App of the record.", show_default=False)],
     name: Annotated[str, typer.Option("--name", "-N", metavar="N", help="Name of the record.", show_default=False)],
-    tai: Annotated[
-        str | None, typer.Option(metavar="T", help="Time of the record, as in 1640995200:000000000. Default: now.")
-    ] = None,
+    tai: Annotated[str | None, typer.Option(metavar="T", help=f"Time of the record: {FORMS}. Default: now.")] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="'K: V'", help="Extra header. May be repeated.")
     ] = None,
@@ -35,14 +35,16 @@ def put(
     Example: echo hello | bobbin put notes.lace --group u --app ding --name links/1 --sign -
     """
     from bobbin.lace import Lace
+    from bobbin.records import link
     from bobbin.store.base import Outcome
 
     out = Output(as_json=as_json)
     headers = [parse_header(text) for text in header or ()]
+    instant = None if tai is None else parse_time(tai)
     data = read_whole(file, bytes_max=profile.DATA_BYTES_MAX, what="the data of one record")
     with Lace.open(folder) as lace:
         record = lace.build(
-            data, group=group, app=app, name=name, tai=tai, headers=headers, sign=sign if key is None else key
+            data, group=group, app=app, name=name, tai=instant, headers=headers, sign=sign if key is None else key
         )
         (answer,) = lace.store.put_records([record])
     if answer.outcome is Outcome.REFUSED:
@@ -54,11 +56,18 @@ def put(
             "outcome": answer.outcome.value,
             "coordinate": str(record.coordinate),
             "tai": record.tai_text,
+            "utc": utc_text(record.tai),
             "data_length": record.data_length,
             "signed_by": getattr(record, "verifier", None),
         },
         record.hash,
     )
+    for label, value in headers:
+        if label.endswith(link.NAME_SUFFIX) and link.parse(label, value) is None:
+            out.warn(
+                f"the header '{label}: {value}' makes no link: its value is words, a space and the hash of a record. "
+                "It was stored as an ordinary header"
+            )
     if answer.outcome is Outcome.DUPLICATE:
         out.note("already stored; nothing was changed")
     return ExitCode.OK

@@ -6,14 +6,22 @@ import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.missing import record_not_found
-from bobbin.cli.options import AsJson, LaceFolder, parse_hash
+from bobbin.cli.one_record import one_record
+from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Output
-from bobbin.records.coordinate import Address
+from bobbin.records.ids import Kind
 
 
 def sign(
     folder: LaceFolder,
-    wanted: Annotated[str, typer.Argument(metavar="HASH", help="Hash of a stored Plex.", show_default=False)],
+    wanted: Annotated[
+        str,
+        typer.Argument(
+            metavar="HASH|COORDINATE",
+            help="Hash of a stored Plex, or //group//app//name if it has only one.",
+            show_default=False,
+        ),
+    ],
     key: Annotated[
         str | None, typer.Option("--key", metavar="NAME", help="Key to sign with. Default: the lace's.")
     ] = None,
@@ -21,17 +29,19 @@ def sign(
 ) -> ExitCode:
     """Sign a stored record.
 
-    Prints the hash of the Seal, which is stored beside the Plex that it signs.
+    Prints the hash of the Seal, which is stored beside the Plex that it signs. A coordinate must have exactly one Plex;
+    Seals do not count.
 
     Example: bobbin sign notes.lace P.tyYE….H3
     """
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
-    hash_text = parse_hash(wanted)
+    what = parse_wanted(wanted)
     with Lace.open(folder) as lace:
-        if not lace.have(hash_text):
-            return record_not_found(out, lace, Address(hash=hash_text))
+        hash_text = one_record(lace, what, kind=Kind.PLEX)
+        if hash_text is None or not lace.have(hash_text):
+            return record_not_found(out, lace, what)
         verifier = lace.key(key).verifier
         seal = lace.sign(hash_text, key=key)
     out.result({"hash": seal, "plex": hash_text, "signed_by": verifier}, seal)

@@ -54,6 +54,7 @@ def verify(
             "target": target,
             "valid": valid,
             "rejected": answer.rejected,
+            "signatures": kinds.get("seal", 0),
             "kinds": {kind: kinds.get(kind, 0) for kind in ("blob", "plex", "seal")},
             "bytes_read": answer.bytes_read,
         },

@@ -69,7 +69,7 @@ def test_a_link_is_followed_and_a_device_is_written_to(ten: Path, cli: Cli, tmp_
 
 def test_targets_that_cannot_be(ten: Path, cli: Cli, tmp_path: Path) -> None:
     assert cli("export", ten, tmp_path).code == 2
-    assert cli("export", ten, tmp_path / "no" / "such" / "folder").code == 2
+    assert cli("export", ten, tmp_path / "no" / "such" / "folder").code == 4
 
 
 @pytest.mark.parametrize("name", ["records.db", "lace.toml", "new.bundle", "keys/x"])

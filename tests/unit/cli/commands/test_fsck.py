@@ -73,5 +73,28 @@ def test_damage_is_a_finding_however_bad_it_is(filled: Path, cli: Cli, spoil: Ca
     assert cli("stat", filled).code == 3
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        Path.unlink,
+        lambda path: path.write_bytes(b"\xff\x00"),
+        lambda path: path.write_text(path.read_text(encoding="utf-8").replace("format = 1", "format = 0")),
+    ],
+)
+def test_damaged_settings_are_a_finding_and_the_rest_is_checked(
+    filled: Path, cli: Cli, spoil: Callable[[Path], object]
+) -> None:
+    spoil(filled / "lace.toml")
+    answer = cli("fsck", filled, "--json")
+    finding, summary = answer.rows
+    assert (answer.code, finding["where"]) == (3, "lace.toml")
+    assert (summary["records"], summary["findings"]) == (1, 1)
+    assert cli("stat", filled).code == 3
+    change_store(filled, b"hello", b"hallo")
+    assert cli("fsck", filled, "--json").rows[-1]["findings"] > 1
+    (filled / "records.db").write_bytes(b"")
+    assert [row.get("where") for row in cli("fsck", filled, "--json").rows] == ["lace.toml", "store", None]
+
+
 def test_a_folder_that_is_no_lace_is_a_usage_error(tmp_path: Path, cli: Cli) -> None:
     assert cli("fsck", tmp_path).code == 2

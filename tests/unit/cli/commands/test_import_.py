@@ -122,7 +122,7 @@ def test_a_missing_file_stops_everything_before_it_starts(folder: Path, cli: Cli
     path = tmp_path / "x.bundle"
     write_damaged(path, good=3, bad=0)
     answer = cli("import", folder, path, tmp_path / "missing")
-    assert answer.code == 2
+    assert answer.code == 4
     assert "missing" in answer.err
     assert cli("stat", folder, "--json").json["records"] == 0
     assert cli("import", folder, tmp_path).code == 2

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bobbin import Lace
+from bobbin.records.record import build_blob
 from tests.unit.cli.command_line import AT, PLEX_1, VERIFIER, Cli
 
 
@@ -52,6 +54,35 @@ def test_json_rows_hold_everything_and_lines_are_for_people(three: Path, cli: Cl
         "data_length": 5,
     }
     assert cli("list", three, "//u//").lines[1] == f"{PLEX_1}  2021-12-31T23:59:23Z       5 B  //u//ding//links/1"
+
+
+def test_without_a_place_everything_is_listed(three: Path, cli: Cli) -> None:
+    first = _names(cli, three, "//u//")
+    cli("put", three, "-", "-g", "a", "-a", "x", "-N", "later", "--tai", AT, stdin=b"z")
+    assert _names(cli, three) == [*first, ("later", AT)]
+    assert _names(cli, three, "--limit", "1") == first[:1]
+    assert _names(cli, three, "--limit", "3") == first
+    assert _names(cli, three, "--limit", "0") == []
+    assert _names(cli, three, "--tips") == [first[0], first[2], ("later", AT)]
+    assert len(cli("list", three).lines) == 4
+
+
+def test_what_has_no_place_comes_last(three: Path, cli: Cli) -> None:
+    blob = build_blob(b"only data")
+    with Lace.open(three) as lace:
+        lace.put_record(blob)
+    *placed, last = cli("list", three, "--json").rows
+    assert len(placed) == 3
+    assert (last["hash"], last["name"], last["tai"], last["data_length"]) == (blob.hash, None, None, 9)
+    assert cli("list", three).lines[-1].split() == [blob.hash, "9", "B", "(no", "place)"]
+    assert len(cli("list", three, "--limit", "3").lines) == 3
+    assert len(cli("list", three, "--tips").lines) == 2
+
+
+def test_an_empty_lace_says_so(folder: Path, cli: Cli) -> None:
+    answer = cli("list", folder)
+    assert (answer.code, answer.out) == (0, b"")
+    assert "no records yet" in answer.err
 
 
 def test_nothing_is_a_fine_answer(three: Path, cli: Cli) -> None:

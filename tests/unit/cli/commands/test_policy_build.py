@@ -38,3 +38,12 @@ def test_without_conditions_every_record_is_meant(cli: Cli) -> None:
 def test_conditions_that_mean_nothing_are_code_2(cli: Cli, condition: tuple[str, str]) -> None:
     answer = cli("policy", "build", *condition)
     assert (answer.code, answer.out) == (2, b"")
+
+
+def test_times_in_utc_become_tai_and_both_are_shown(cli: Cli) -> None:
+    utc = cli("policy", "build", "--after", "2021-12-31T23:59:23Z", "--before", "2022-01-01T00:00:00Z")
+    assert utc.text == cli("policy", "build", "--after", AT, "--before", "1640995237:000000000").text
+    assert utc.err.splitlines() == [
+        f"after {AT} (TAI) is 2021-12-31T23:59:23Z",
+        "before 1640995237:000000000 (TAI) is 2022-01-01T00:00:00Z",
+    ]

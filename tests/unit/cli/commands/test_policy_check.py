@@ -39,7 +39,7 @@ def test_the_role_can_be_said(cli: Cli) -> None:
     assert cli("policy", "check", "-", "--role", "selector", stdin=HIDE_ALL.encode()).code == 7
 
 
-def test_what_cannot_be_read_is_code_2(tmp_path: Path, cli: Cli) -> None:
-    assert cli("policy", "check", tmp_path / "nothing").code == 2
+def test_what_cannot_be_read(tmp_path: Path, cli: Cli) -> None:
+    assert cli("policy", "check", tmp_path / "nothing").code == 4
     assert cli("policy", "check", "-", "-").code == 2
     assert cli("policy", "check").code == 2

@@ -57,3 +57,24 @@ def test_mistakes(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
     assert cli("policy", "diff", filled, texts["ding"], texts["wrong"], "--peer", PEER).code == 7
     assert cli("policy", "diff", filled, texts["ding"], texts["sealed"]).code == 2
     assert cli("policy", "diff", filled, texts["ding"], texts["sealed"], "--peer", "somebody").code == 2
+
+
+def test_what_was_removed_here_does_not_arrive(filled: Path, texts: dict[str, Path], theirs: Path, cli: Cli) -> None:
+    offered = cli("put", theirs, "-g", "v", "-a", "x", "-N", "y", "--sign", "-", stdin=b"sealed").text.strip()
+    cli("remove", filled, offered, "--reason", "not ours")
+    cli("remove", filled, PLEX_1, "--reason", "so that nothing leaves")
+    arguments = ("--peer", PEER, "--peer-lace", theirs)
+    answer = cli("policy", "diff", filled, texts["ding"], texts["sealed"], *arguments, "--json")
+    assert (answer.code, answer.json) == (0, {"change": "refused", "record": offered})
+    shown = cli("policy", "diff", filled, texts["ding"], texts["sealed"], *arguments)
+    assert shown.lines == [f"refused            {offered}"]
+    assert "removed here" in shown.err
+    back = cli("policy", "diff", filled, texts["sealed"], texts["ding"], *arguments)
+    assert (back.code, back.out) == (0, b"")
+
+
+def test_a_selector_is_not_taken_for_a_query_policy(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
+    arguments = ("policy", "diff", filled, texts["ding"], texts["sealed"], "--peer", PEER)
+    answer = cli(*arguments, "--query-policy", texts["ding"])
+    assert answer.code == 2
+    assert "is a selector" in answer.err

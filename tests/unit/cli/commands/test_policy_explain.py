@@ -56,3 +56,20 @@ def test_what_is_not_there_and_what_makes_no_sense(filled: Path, texts: dict[str
     assert cli(*arguments, "--policy", texts["wrong"], PLEX_1).code == 7
     assert cli(*arguments, "--policy", texts["ding"], "nonsense").code == 2
     assert cli(*arguments, PLEX_1).code == 2
+
+
+def test_a_record_that_was_removed_here_is_refused_not_requested(
+    filled: Path, texts: dict[str, Path], tmp_path: Path, cli: Cli
+) -> None:
+    theirs = tmp_path / "theirs.lace"
+    cli("init", theirs)
+    offered = cli("put", theirs, *PLACE, "-", stdin=b"theirs").text.strip()
+    arguments = ("policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, offered)
+    assert cli(*arguments, "--peer-lace", theirs, "--json").json["refusal"] is None
+    cli("remove", filled, offered, "--reason", "not ours")
+    verdict = cli(*arguments, "--peer-lace", theirs, "--json").json
+    assert (verdict["requesting"], verdict["refusal"]["reason"]) == ("refused", "not ours")
+    assert cli(*arguments, "--json").json["requesting"] == "not requested", "nobody offers it"
+    lines = cli(*arguments, "--peer-lace", theirs).lines
+    assert f"  from {PEER[:10]}…: refused" in lines
+    assert lines[-1] == "    ✗ it was removed here and is refused: not ours"

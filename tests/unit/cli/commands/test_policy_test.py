@@ -49,7 +49,9 @@ def test_a_case_that_fails_is_explained_and_is_code_1(cases: Path, cli: Cli) -> 
     assert answer.code == 1
     assert "  letter was withheld, not sent" in answer.lines
     assert any("is 'mail', not 'ding'" in line for line in answer.lines)
-    failed, passed = cli("policy", "test", cases, "--json").rows
+    failed, passed, summary = cli("policy", "test", cases, "--json").rows
+    assert [failed["event"], passed["event"]] == ["case", "case"]
+    assert summary == {"event": "summary", "files": 1, "cases": 2, "passed": 1, "failed": 1}
     assert (failed["passed"], passed["passed"]) == (False, True)
     (surprise,) = failed["surprises"]
     assert (surprise["record"], surprise["expected"], surprise["actual"]) == ("letter", "sent", "withheld")
@@ -61,7 +63,7 @@ def test_a_file_names_its_policies_relative_to_itself(cases: Path, cli: Cli) -> 
     (cases.parent / "hide.policy").write_text(HIDE_ALL, encoding="utf-8")
     for line in ("peer policy: sealed.policy", "query policy: hide.policy"):
         cases.write_text(f"policy: ding.policy\n{line}\n{CASES}", encoding="utf-8")
-        assert [row["passed"] for row in cli("policy", "test", cases, "--json").rows] == [False, True]
+        assert [row["passed"] for row in cli("policy", "test", cases, "--json").rows[:-1]] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,28 @@ def test_a_wrong_policy_keeps_every_file_from_running(cases: Path, cli: Cli) -> 
     assert f"{wrong.with_suffix('')}:1:27: nothing defines Feild" in answer.err
 
 
-def test_cases_without_a_policy_are_code_2(cases: Path, cli: Cli) -> None:
+def test_cases_that_name_no_policy_and_cases_whose_policy_is_missing(cases: Path, cli: Cli) -> None:
     assert cli("policy", "test", "-", stdin=CASES.encode()).code == 2
     cases.with_suffix("").unlink()
-    assert cli("policy", "test", cases).code == 2
+    assert cli("policy", "test", cases).code == 4
+
+
+def test_mistakes_are_structured_with_json(cases: Path, cli: Cli) -> None:
+    cases.write_text("case: x\nnonsense\n", encoding="utf-8")
+    (mistake,) = cli("policy", "test", cases, "--json").error["mistakes"]
+    assert (mistake["file"], mistake["line"], mistake["column"]) == (str(cases), 2, 1)
+    cases.write_bytes(b"case: x\n\xff")
+    (mistake,) = cli("policy", "test", cases, "--json").error["mistakes"]
+    assert (mistake["line"], mistake["column"], mistake["fix"]) == (2, 1, "save the file as UTF-8")
+    cases.write_text(CASES, encoding="utf-8")
+    cases.with_suffix("").write_text(TWO_MISTAKES, encoding="utf-8")
+    error = cli("policy", "test", cases, "--json").error
+    assert error["exit_code"] == 7
+    assert error["mistakes"][0] == {
+        "file": str(cases.with_suffix("")),
+        "line": 1,
+        "column": 27,
+        "fault": "unknown-predicate",
+        "message": "nothing defines Feild",
+        "fix": "did you mean Field?",
+    }

@@ -37,6 +37,7 @@ def test_json(folder: Path, cli: Cli) -> None:
         "outcome": "stored",
         "coordinate": "//u//ding//links/1",
         "tai": AT,
+        "utc": "2021-12-31T23:59:23Z",
         "data_length": 5,
         "signed_by": None,
     }
@@ -100,9 +101,9 @@ def test_data_beyond_the_limit_is_refused(
     assert cli("put", folder, "-", *PLACE, stdin=b"x" * 10).code == 0
 
 
-def test_a_missing_file_is_a_usage_error(folder: Path, cli: Cli, tmp_path: Path) -> None:
+def test_a_missing_file_is_the_machines_affair(folder: Path, cli: Cli, tmp_path: Path) -> None:
     answer = cli("put", folder, tmp_path / "nothing", *PLACE)
-    assert answer.code == 2
+    assert answer.code == 4
     assert "nothing" in answer.err
 
 
@@ -123,3 +124,26 @@ def test_the_outcome_is_what_the_store_says(folder: Path, cli: Cli, monkeypatch:
     cli("put", folder, "-", *PLACE, "--tai", AT, stdin=b"hello")
     again = cli("put", folder, "-", *PLACE, "--tai", AT, "--json", stdin=b"hello")
     assert again.json["outcome"] == "duplicate"
+
+
+def test_a_time_may_be_given_in_utc(folder: Path, cli: Cli) -> None:
+    assert cli("put", folder, "-", *PLACE, "--tai", "2021-12-31T23:59:23Z", stdin=b"hello").text == PLEX_1 + "\n"
+    answer = cli("put", folder, "-", *PLACE, "--tai", "2021-12-31", stdin=b"hello")
+    assert answer.code == 2
+    assert "2021-12-31T00:00:00Z" in answer.err
+
+
+@pytest.mark.parametrize("value", [PLEX_1, f"words {PLEX_1[:-4]}.H3", "words", "words P.x.H3"])
+def test_a_header_that_looks_like_a_link_and_is_none_is_pointed_out(folder: Path, cli: Cli, value: str) -> None:
+    answer = cli("put", folder, "-", *PLACE, "-H", f"+Link: {value}", stdin=b"x")
+    assert answer.code == 0
+    assert "makes no link" in answer.err
+    assert cli("facts", folder, "RecordLink").lines == []
+    machine = cli("put", folder, "-", *PLACE, "-H", f"Part+Link: {value}", "--json", stdin=b"x")
+    assert "makes no link" in machine.error["warning"]
+
+
+def test_a_well_formed_link_is_no_news(folder: Path, cli: Cli) -> None:
+    answer = cli("put", folder, "-", *PLACE, "-H", f"+Link: some words {PLEX_1}", stdin=b"x")
+    assert (answer.code, answer.err) == (0, "")
+    assert len(cli("facts", folder, "RecordLink").lines) == 1

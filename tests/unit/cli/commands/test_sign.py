@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
+from tests.unit.cli.command_line import PLACE, PLEX_1, VERIFIER, Cli
 
 
 def test_a_stored_plex_gets_a_seal_beside_it(filled: Path, cli: Cli) -> None:
@@ -27,3 +27,13 @@ def test_what_cannot_be_signed(filled: Path, cli: Cli) -> None:
     assert again.code == 2
     assert "Plex" in again.err
     assert cli("sign", filled, PLEX_1, "--key", "nobody").code == 2
+
+
+def test_a_coordinate_names_its_only_plex(filled: Path, cli: Cli) -> None:
+    for _ in range(2):  # the Seal of the first time does not count
+        assert cli("sign", filled, "//u//ding//links/1", "--json").json["plex"] == PLEX_1
+    assert cli("sign", filled, "//u//ding//nothing").code == 1
+    cli("put", filled, "-", *PLACE, stdin=b"newer")
+    doubtful = cli("sign", filled, "//u//ding//links/1")
+    assert doubtful.code == 2
+    assert "several Plexes" in doubtful.err

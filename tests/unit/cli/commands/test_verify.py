@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.unit.cli.command_line import Cli
+from tests.unit.cli.command_line import PLEX_1, Cli
 from tests.unit.cli.damaged import write_damaged
 
 
@@ -23,6 +23,7 @@ def test_a_file_is_checked_without_any_lace(cli: Cli, tmp_path: Path) -> None:
         "target": str(path),
         "valid": 20,
         "rejected": 5,
+        "signatures": 20,
         "kinds": {"blob": 0, "plex": 0, "seal": 20},
         "bytes_read": path.stat().st_size,
     }
@@ -42,10 +43,13 @@ def test_a_lace_is_checked_record_by_record(filled: Path, cli: Cli) -> None:
     answer = cli("verify", filled, "--json")
     assert answer.code == 0
     assert answer.json["kinds"] == {"blob": 0, "plex": 1, "seal": 0}
+    assert answer.json["signatures"] == 0
+    cli("sign", filled, PLEX_1)
+    assert cli("verify", filled, "--json").json["signatures"] == 1
 
 
-def test_what_is_not_there_is_code_2(cli: Cli, tmp_path: Path) -> None:
-    assert cli("verify", tmp_path / "nothing").code == 2
+def test_what_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    assert cli("verify", tmp_path / "nothing").code == 4
     assert cli("verify", tmp_path).code == 2, "a folder that is no lace"
 
 
