@@ -79,6 +79,16 @@ class Evidence:
             return ((self.hash(number), name, "0", self.record(number)[name]) for number in range(self.records))
         return (row for row in self.enumerate(predicate) if agrees(row, pattern))
 
+    def wide_fields(self) -> frozenset[str]:
+        """Every field stands once."""
+        return frozenset(self.fields)
+
+    def wide(self, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Each record with these fields, in one pass."""
+        for number in range(self.records):
+            found = self.record(number)
+            yield self.hash(number), *(found[name] for name in fields)
+
 
 def edges(count: int) -> list[tuple[str, str]]:
     """About this many edges: chains of ten groups of ten, everyone in a group tied to everyone."""

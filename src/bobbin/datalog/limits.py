@@ -33,3 +33,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 DEFAULT: Final = Limits()
 """The limits that hold when nobody sets others."""
+
+PEER: Final = Limits(
+    derived_tuples_max=500_000,
+    rounds_max=5_000,
+    steps_max=30_000_000,
+    computed_values_max=500_000,
+    held_cells_max=50_000_000,
+)
+"""The limits for what a peer wrote. Rules made to be dear are stopped after about two seconds of one processor."""

@@ -1,6 +1,6 @@
 import pytest
 
-from bobbin.datalog.limits import DEFAULT, Limits
+from bobbin.datalog.limits import DEFAULT, PEER, Limits
 
 
 def test_the_defaults_of_the_protocol_page() -> None:
@@ -26,3 +26,10 @@ def test_limits_can_be_set_and_do_not_change() -> None:
     assert limits.literals_max == DEFAULT.literals_max
     with pytest.raises(AttributeError):
         limits.rules_max = 4  # type: ignore[misc]
+
+
+def test_what_a_peer_wrote_may_cost_less() -> None:
+    lower = ("derived_tuples_max", "rounds_max", "steps_max", "computed_values_max", "held_cells_max")
+    for name in Limits.__struct_fields__:
+        own, peer = getattr(DEFAULT, name), getattr(PEER, name)
+        assert peer < own if name in lower else peer == own, name

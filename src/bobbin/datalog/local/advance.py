@@ -4,52 +4,53 @@ Additions that a stratum only reads positively flow through it like the rounds o
 recursion, losses and negations work too: what might no longer hold is collected from the changed rows, each such fact
 is put to the rules again, and what no rule derives any more goes. Only a recursive stratum that may lose facts is
 computed anew. Strata that read nothing that changed are not touched.
+
+A record that nothing has spoken of before is new in every relation at once. Its facts join with nothing but one
+another, so one of them is carried through a rule and stands for the others (``PreparedRule.echoes``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bobbin.datalog.algebra import Fixpoint
 from bobbin.datalog.local.budget import Budget
-from bobbin.datalog.local.changes import Changes
+from bobbin.datalog.local.changes import NO_CHANGES, Changes
 from bobbin.datalog.local.clock import shape_of, stretch
 from bobbin.datalog.local.complete import complete, keep, saturate
 from bobbin.datalog.local.conjunction import Absent, Source
-from bobbin.datalog.local.prepared import PreparedRule
+from bobbin.datalog.local.prepared import PreparedRule, PreparedStratum
 from bobbin.datalog.local.state import State
 from bobbin.datalog.local.table import Row
 
 
 def advance_stratum(
-    state: State,
-    stratum: Fixpoint,
-    rules: Sequence[PreparedRule],
-    changes: Changes,
-    *,
-    columns_min: int,
-    budget: Budget,
+    state: State, stratum: PreparedStratum, changes: Changes, *, columns_min: int, budget: Budget
 ) -> Changes:
     """Bring one stratum up to date with what changed below it; returns how the stratum itself changed."""
-    reads = frozenset().union(*(rule.reads for rule in rules))
-    absent = frozenset().union(*(rule.absent for rule in rules))
-    touched = changes.added.keys() | changes.removed.keys()
-    if not touched & (reads | absent):
-        return Changes()
-    may_lose = touched & absent or changes.removed.keys() & reads
-    if may_lose and stratum.recursive:
-        return _start_again(state, stratum, rules, columns_min, budget)
-    removed = _remove(state, rules, changes, budget) if may_lose else {}
-    added = _add(state, rules, changes, budget)
+    added, removed = changes.added.keys(), changes.removed.keys()
+    loses = not stratum.reads.isdisjoint(removed) or not stratum.absent.isdisjoint(added)
+    gains = not stratum.reads.isdisjoint(added) or not stratum.absent.isdisjoint(removed)
+    if not loses and not gains:
+        return NO_CHANGES
+    if stratum.recursive and (loses or not stratum.absent.isdisjoint(removed)):
+        return _start_again(state, stratum, columns_min, budget)
+    gone = _remove(state, stratum.rules, changes, budget) if loses else {}
+    found = _add(state, stratum, changes, budget) if gains else {}
     if stratum.recursive:
-        saturate(state, rules, added, budget)
-    return Changes(added, removed)
+        saturate(state, stratum.rules, found, budget)
+    return Changes(found, gone)
 
 
-def _add(state: State, rules: Sequence[PreparedRule], changes: Changes, budget: Budget) -> dict[Source, list[Row]]:
+def _add(state: State, stratum: PreparedStratum, changes: Changes, budget: Budget) -> dict[Source, list[Row]]:
     """Derive what the changes make true."""
     found: dict[Source, list[Row]] = {}
-    for rule in rules:
+    fresh = changes.fresh
+    for rule in stratum.rules:
         for number, rows in _given(state, rule, changes, changes.added):
-            keep(state, rule.target, state.run(rule.on_new(number), rows, budget=budget), found, budget)
+            if places := stratum.echoes[rule, number]:
+                rows = [row for row in rows if not any(row[place] >= fresh for place in places)]  # noqa: PLW2901
+            if rows:
+                keep(state, rule.target, state.run(rule.on_new(number), rows, budget=budget), found, budget)
+        if not changes.removed:
+            continue
         for number, guard in enumerate(rule.conjunction.guards):
             if isinstance(guard, Absent) and (gone := changes.removed.get(guard.read.source)):
                 keep(state, rule.target, state.run(rule.on_vanished(number), gone, budget=budget), found, budget)
@@ -61,12 +62,13 @@ def _given(
 ) -> Iterator[tuple[int, list[Row]]]:
     """Which scans of a rule bring changed rows. For a clock that moved, the rows that its bound went over stand in."""
     for number, read in enumerate(rule.conjunction.reads):
-        if read.source not in rows:
+        some = rows.get(read.source)
+        if some is None:
             continue
-        shape = shape_of(rule.conjunction, number) if len(rows[read.source]) == 1 == len(read.terms) else None
+        shape = shape_of(rule.conjunction, number) if changes.removed and len(some) == 1 == len(read.terms) else None
         crossed = None if shape is None else stretch(shape, rule.conjunction, changes, state)
         if shape is None or crossed is None:
-            yield number, rows[read.source]
+            yield number, some
         elif crossed:
             yield shape.timed, crossed
 
@@ -94,13 +96,10 @@ def _remove(state: State, rules: Sequence[PreparedRule], changes: Changes, budge
     return removed
 
 
-def _start_again(
-    state: State, stratum: Fixpoint, rules: Sequence[PreparedRule], columns_min: int, budget: Budget
-) -> Changes:
-    targets = [Source(union.predicate) for union in stratum.unions]
-    before = {target: set(state.derived[target].rows) for target in targets}
-    complete(state, stratum, rules, columns_min=columns_min, budget=budget)
-    after = {target: set(state.derived[target].rows) for target in targets}
-    added = {target: list(after[target] - before[target]) for target in targets if after[target] - before[target]}
-    removed = {target: list(before[target] - after[target]) for target in targets if before[target] - after[target]}
+def _start_again(state: State, stratum: PreparedStratum, columns_min: int, budget: Budget) -> Changes:
+    before = {target: set(state.derived[target].rows) for target in stratum.targets}
+    complete(state, stratum, columns_min=columns_min, budget=budget)
+    after = {target: set(state.derived[target].rows) for target in stratum.targets}
+    added = {target: list(rows - before[target]) for target, rows in after.items() if rows - before[target]}
+    removed = {target: list(rows - after[target]) for target, rows in before.items() if rows - after[target]}
     return Changes(added, removed)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bobbin.datalog.builtins import BUILTINS, Function, holds
-from bobbin.datalog.local.budget import CALL_STEPS, Budget
+from bobbin.datalog.local.budget import CALL_STEPS, COLUMN_INDEX_STEPS, Budget
 from bobbin.datalog.local.columns import Block, Column, pack, unique
 from bobbin.datalog.local.conjunction import Absent, Computed, Conjunction, Guard, Read, Source, Tested
 from bobbin.datalog.local.order import bound_positions
@@ -47,6 +47,7 @@ def derive(
         bindings.join(conjunction.reads[number], block)
         bindings.apply_ready(pending, blocks)
     assert not pending, "a safe rule has no guard that waits for ever"
+    budget.spend_steps(bindings.size * COLUMN_INDEX_STEPS)
     return unique([bindings.column(term) for term in conjunction.head], bindings.size)
 
 
@@ -106,7 +107,7 @@ class _Bindings:
         wanted = {place: self.column(read.terms[place]) for place in positions}
         chosen = self._choose_index(block, positions)
         if not block.has_index(chosen):
-            self._budget.spend_steps(block.size)
+            self._budget.spend_steps(block.size * COLUMN_INDEX_STEPS)
         starts, counts, permutation = _ranges(block, chosen, [wanted[place] for place in chosen])
         total = int(counts.sum())
         self._budget.spend_steps(total + self.size)

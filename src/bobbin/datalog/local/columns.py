@@ -4,6 +4,9 @@ The bulk of the rows is an immutable block of NumPy columns; what was added or t
 ordinary table, until there is enough of it to make a new block. Indexes over the block are permutations: one
 position is addressed directly by value (compressed rows), several positions by a packed, sorted key. To compiled rules
 an index looks like a dictionary, to the columnar evaluator like arrays.
+
+Relations about the same records have the same column of records, and most fields occur once, at index 0. So equal
+columns of two blocks are one array with one index (``adopt``), and a column of one value takes no room (``gather``).
 """
 
 from bisect import bisect_left, bisect_right
@@ -71,18 +74,20 @@ class Postings:
             counts[self._values - self._low + 1] = np.diff(self._starts)
             self._starts = np.cumsum(counts, dtype=np.int32)
             self._values = self._values[:0]
+        self._first = self._starts.data
+        """The same numbers, faster to ask for one by one."""
 
     def range(self, value: int) -> tuple[int, int]:
         """The stretch of the permutation that holds a value's rows."""
         if self._dense:
             place = value - self._low
-            if not 0 <= place < len(self._starts) - 1:
+            if not 0 <= place < len(self._first) - 1:
                 return 0, 0
         else:
             place = bisect_left(self._values.data, value)
             if place == len(self._values) or self._values[place] != value:
                 return 0, 0
-        return int(self._starts[place]), int(self._starts[place + 1])
+        return self._first[place], self._first[place + 1]
 
     def ranges(self, values: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(begin, count) of the stretch of each value."""
@@ -96,6 +101,15 @@ class Postings:
         return begin, np.where(inside, self._starts[places + 1] - begin, 0)
 
 
+class _Shelf:
+    """Where the index of one column stands, for every block that has the column."""
+
+    __slots__ = ("postings",)
+
+    def __init__(self) -> None:
+        self.postings: Postings | None = None
+
+
 class Block:
     """Rows that do not change, as columns, with the indexes made so far."""
 
@@ -103,16 +117,29 @@ class Block:
         """``columns`` hold no row twice. Rows without columns have only their number, 0 or 1."""
         self.columns = tuple(columns)
         self.size = len(columns[0]) if columns else size or 0
-        self._postings: dict[int, Postings] = {}
+        self._shelves = [_Shelf() for _ in self.columns]
+        self._selective: int | None = None
         self._sorted: dict[Positions, tuple[Keys, Column]] = {}
         self._distinct: dict[Positions, int] = {}
 
     def postings(self, place: int) -> Postings:
         """Where the rows of each value at one position are."""
-        found = self._postings.get(place)
-        if found is None:
-            found = self._postings[place] = Postings(self.columns[place])
-        return found
+        shelf = self._shelves[place]
+        if shelf.postings is None:
+            shelf.postings = Postings(self.columns[place])
+        return shelf.postings
+
+    def adopt(self, other: "Block") -> None:
+        """Where a column of another block has the same values as one of these, hold that one, and its index."""
+        if self.size != other.size or self is other:
+            return
+        columns = list(self.columns)
+        for place, mine in enumerate(columns):
+            for theirs, shelf in zip(other.columns, other._shelves, strict=True):  # noqa: SLF001 (its own class)
+                if _equal(mine, theirs):
+                    columns[place], self._shelves[place] = theirs, shelf
+                    break
+        self.columns = tuple(columns)
 
     def ordered(self, positions: Positions) -> tuple[Keys, Column]:
         """(keys, permutation): the packed keys of these positions in ascending order, and the row of each."""
@@ -127,7 +154,9 @@ class Block:
 
     def has_index(self, positions: Positions) -> bool:
         """Whether this index is there already."""
-        return positions in self._sorted or (len(positions) == 1 and positions[0] in self._postings)
+        if len(positions) == 1 and self._shelves[positions[0]].postings is not None:
+            return True
+        return positions in self._sorted
 
     def distinct(self, positions: Positions) -> int:
         """About how many different keys these positions have: exact for few rows, from a sample for many."""
@@ -142,7 +171,9 @@ class Block:
 
     def selective(self) -> int:
         """The position with the most values."""
-        return max(range(len(self.columns)), key=lambda place: self.distinct((place,)))
+        if self._selective is None:
+            self._selective = max(range(len(self.columns)), key=lambda place: self.distinct((place,)))
+        return self._selective
 
     def matching(self, positions: Positions, key: Key) -> Column:
         """The numbers of the rows that have this key."""
@@ -166,7 +197,9 @@ class Block:
         first = self.selective()
         found = self.matching((first,), row[first])
         for place, value in enumerate(row):
-            if place != first and len(found):
+            if not len(found):
+                break
+            if place != first:
                 found = found[self.columns[place][found] == value]
         return found
 
@@ -202,9 +235,11 @@ class ColumnTable:
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Add rows; returns those that were new."""
         new = [row for row in dict.fromkeys(rows) if not self.has(row)]
-        back = {row for row in new if row in self.gone}
-        self.gone -= back
-        self.tail.add(row for row in new if row not in back)
+        late = new
+        if self.gone:
+            late = [row for row in new if row not in self.gone]
+            self.gone.difference_update(new)
+        self.tail.add_new(late)
         self._merge_when_due()
         return new
 
@@ -244,7 +279,8 @@ class ColumnTable:
             self._merge()
 
     def _merge(self) -> None:
-        kept, late = self.block, block_of(self.arity, self.tail.rows)
+        # In one order, so that relations about the same records still have equal columns.
+        kept, late = self.block, block_of(self.arity, sorted(self.tail.rows))
         if self.gone and not self.arity:
             kept = Block(())
         elif self.gone:
@@ -252,7 +288,8 @@ class ColumnTable:
             for row in self.gone:
                 mask[self.block.find(row)] = False
             kept = Block([column[mask] for column in kept.columns])
-        self.block = join_blocks(kept, late)
+        pairs = zip(kept.columns, late.columns, strict=True)
+        self.block = Block([gather(pair) for pair in pairs], kept.size + late.size)
         self.tail, self.gone = Table(self.arity), set()
 
 
@@ -305,6 +342,21 @@ class ColumnIndex:
         return self._table.distinct(self._positions)
 
 
+def gather(parts: Sequence[Column]) -> Column:
+    """The parts of a column as one; a column of one value is held as that value."""
+    first = parts[0][:1]
+    if len(first) and all(bool((part == first).all()) for part in parts):
+        return np.broadcast_to(first.copy(), (sum(map(len, parts)),))
+    return np.concatenate(parts)
+
+
+def _equal(one: Column, other: Column) -> bool:
+    """Whether two columns of one length have the same values; most that differ do so at an end."""
+    if one is other or not len(one):
+        return one is other
+    return bool(one[0] == other[0] and one[-1] == other[-1] and np.array_equal(one, other))
+
+
 def block_of(arity: int, rows: Iterable[Row]) -> Block:
     """Rows, none twice, as a block."""
     kept = list(rows)
@@ -314,6 +366,8 @@ def block_of(arity: int, rows: Iterable[Row]) -> Block:
 
 def join_blocks(first: Block, second: Block) -> Block:
     """The rows of two blocks that share none."""
+    if not second.size:
+        return first
     pairs = zip(first.columns, second.columns, strict=True)
     return Block([np.concatenate(pair) for pair in pairs], first.size + second.size)
 

@@ -7,34 +7,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bobbin.datalog.algebra import Fixpoint
-from bobbin.datalog.local.budget import Budget
+from bobbin.datalog.local.budget import COLUMN_INDEX_STEPS, Budget
 from bobbin.datalog.local.columns import Block, ColumnTable, block_of, difference, join_blocks
 from bobbin.datalog.local.conjunction import Source
-from bobbin.datalog.local.prepared import PreparedRule
+from bobbin.datalog.local.prepared import PreparedRule, PreparedStratum
 from bobbin.datalog.local.state import State
 from bobbin.datalog.local.table import Row, Table
 
 
-def complete(
-    state: State, stratum: Fixpoint, rules: Sequence[PreparedRule], *, columns_min: int, budget: Budget
-) -> None:
+def complete(state: State, stratum: PreparedStratum, *, columns_min: int, budget: Budget) -> None:
     """Derive everything that the rules of a stratum yield. What it held before is dropped."""
-    for union in stratum.unions:
-        target = Source(union.predicate)
+    for target in stratum.targets:
         budget.return_tuples(len(state.derived[target]))
         state.derived[target] = Table(state.derived[target].arity)
-    reads = frozenset().union(*(rule.reads for rule in rules))
-    if sum(map(state.size, reads)) >= columns_min:
-        _complete_on_columns(state, stratum, rules, budget)
+    if sum(map(state.size, stratum.reads)) >= columns_min:
+        _complete_on_columns(state, stratum, budget)
     else:
         found: dict[Source, list[Row]] = {}
-        for rule in rules:
+        for rule in stratum.rules:
             keep(state, rule.target, state.run(rule, budget=budget), found, budget)
         if stratum.recursive:
-            saturate(state, rules, found, budget)
-        for union in stratum.unions:
-            _hold_as_columns_when_large(state, Source(union.predicate), columns_min)
+            saturate(state, stratum.rules, found, budget)
+        for target in stratum.targets:
+            _hold_as_columns_when_large(state, target, columns_min)
 
 
 def _hold_as_columns_when_large(state: State, target: Source, columns_min: int) -> None:
@@ -46,9 +41,8 @@ def _hold_as_columns_when_large(state: State, target: Source, columns_min: int) 
 
 def keep(state: State, target: Source, rows: set[Row], found: dict[Source, list[Row]], budget: Budget) -> None:
     """Take derived rows into their relation; those that are new also into ``found``."""
-    new = state.derived[target].add(rows)
-    budget.spend_tuples(len(new))
-    if new:
+    if rows and (new := state.derived[target].add(rows)):
+        budget.spend_tuples(len(new))
         found.setdefault(target, []).extend(new)
 
 
@@ -67,19 +61,18 @@ def saturate(state: State, rules: Sequence[PreparedRule], found: dict[Source, li
         delta = following
 
 
-def _complete_on_columns(state: State, stratum: Fixpoint, rules: Sequence[PreparedRule], budget: Budget) -> None:
-    for union in stratum.unions:
-        target = Source(union.predicate)
+def _complete_on_columns(state: State, stratum: PreparedStratum, budget: Budget) -> None:
+    for target in stratum.targets:
         columns = [np.empty(0, dtype=np.int32)] * state.derived[target].arity
         state.derived[target] = ColumnTable(len(columns), Block(columns))
-    jobs: list[tuple[PreparedRule, Block | None]] = [(rule, None) for rule in rules]
+    jobs: list[tuple[PreparedRule, Block | None]] = [(rule, None) for rule in stratum.rules]
     while delta := _derive(state, jobs, budget):
         if not stratum.recursive:
             break
         budget.spend_round()
         jobs = [
             (rule.on_new(number), delta[read.source])
-            for rule in rules
+            for rule in stratum.rules
             for number, read in enumerate(rule.conjunction.reads)
             if read.source in delta
         ]
@@ -91,7 +84,11 @@ def _derive(state: State, jobs: Sequence[tuple[PreparedRule, Block | None]], bud
     for rule, given in jobs:
         table = state.derived[rule.target]
         assert isinstance(table, ColumnTable)
-        new = difference(state.run_on_columns(rule, given, budget=budget), table.block)
+        new = state.run_on_columns(rule, given, budget=budget)
+        if new.size:
+            # Beyond one position, telling known rows from new ones sorts those that are known.
+            budget.spend_steps(table.block.size * COLUMN_INDEX_STEPS)
+            new = difference(new, table.block)
         if new.size:
             budget.spend_tuples(new.size)
             table.extend(new)

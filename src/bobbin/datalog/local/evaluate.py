@@ -9,11 +9,11 @@ from bobbin.datalog.algebra import Plan
 from bobbin.datalog.limits import DEFAULT, Limits
 from bobbin.datalog.local.advance import advance_stratum
 from bobbin.datalog.local.budget import Budget
-from bobbin.datalog.local.changes import Changes
+from bobbin.datalog.local.changes import NO_CHANGES, Changes
 from bobbin.datalog.local.complete import complete
-from bobbin.datalog.local.conjunction import flatten
+from bobbin.datalog.local.conjunction import Source, flatten
 from bobbin.datalog.local.database import Database
-from bobbin.datalog.local.prepared import PreparedRule
+from bobbin.datalog.local.prepared import PreparedRule, PreparedStratum
 from bobbin.datalog.local.relation import COLUMNS_MIN
 from bobbin.datalog.local.state import State
 
@@ -31,7 +31,7 @@ class Executable:
             union.predicate: len(union.inputs[0].terms) for stratum in plan.strata for union in stratum.unions
         }
         self._strata = [
-            (
+            PreparedStratum(
                 stratum,
                 [
                     PreparedRule(flatten(union.predicate, rule, self._arities))
@@ -41,13 +41,17 @@ class Executable:
             )
             for stratum in plan.strata
         ]
+        reads = frozenset().union(*(stratum.reads | stratum.absent for stratum in self._strata))
+        self.sources: frozenset[Source] = frozenset(source for source in reads if source.predicate not in self._arities)
+        """The base relations that the program reads."""
 
     def evaluate(self, database: Database) -> State:
         """The least model of the program over these facts."""
         state = State(self._arities, database)
         budget = Budget(self.limits)
-        for stratum, rules in self._strata:
-            complete(state, stratum, rules, columns_min=self._columns_min, budget=budget)
+        database.prepare(self.sources)
+        for stratum in self._strata:
+            complete(state, stratum, columns_min=self._columns_min, budget=budget)
         return state
 
     def advance(self, state: State, changes: Changes) -> Changes:
@@ -59,10 +63,11 @@ class Executable:
         budget.spend_tuples(sum(map(len, state.derived.values())))
         added, removed = dict(changes.added), dict(changes.removed)
         derived = Changes({}, {})
-        for stratum, rules in self._strata:
-            below = Changes(added, removed)
-            step = advance_stratum(state, stratum, rules, below, columns_min=self._columns_min, budget=budget)
-            added.update(step.added)
-            removed.update(step.removed)
-            derived = Changes({**derived.added, **step.added}, {**derived.removed, **step.removed})
+        below = Changes(added, removed, changes.fresh)
+        for stratum in self._strata:
+            step = advance_stratum(state, stratum, below, columns_min=self._columns_min, budget=budget)
+            if step is not NO_CHANGES:
+                added.update(step.added)
+                removed.update(step.removed)
+                derived = Changes({**derived.added, **step.added}, {**derived.removed, **step.removed})
         return derived

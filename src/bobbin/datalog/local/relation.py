@@ -1,12 +1,12 @@
 """A relation in memory: an ordinary table while it is small, columns when it is large."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from bobbin.datalog.local.columns import Block, Column, ColumnTable
+from bobbin.datalog.local.columns import Block, Column, ColumnTable, gather
 from bobbin.datalog.local.table import Table
 from bobbin.datalog.local.values import Values
 from bobbin.facts.relations import Tuple
@@ -27,5 +27,17 @@ def relation(arity: int, rows: Iterable[Tuple], values: Values) -> Relation:
     while chunk:
         chunks.append([values.encode_many(column) for column in zip(*chunk, strict=True)])
         chunk = list(islice(supply, COLUMNS_MIN))
-    columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
-    return ColumnTable(arity, Block(columns))
+    return ColumnTable(arity, Block([gather(parts) for parts in zip(*chunks, strict=True)]))
+
+
+def relation_of(columns: Sequence[Column]) -> Relation:
+    """Rows that are columns already, none of them twice, in the form that fits their number."""
+    block = Block(columns)
+    if block.size < COLUMNS_MIN:
+        return Table(len(columns), block.rows())
+    return ColumnTable(len(columns), block)
+
+
+def constant(number: int, size: int) -> Column:
+    """A column that has one value throughout."""
+    return np.broadcast_to(np.array([number], dtype=np.int32), (size,))

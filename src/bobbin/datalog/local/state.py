@@ -3,7 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from bobbin.datalog.local.budget import INDEX_STEPS, Budget
+from bobbin.datalog.local.budget import (
+    COLUMN_INDEX_STEPS,
+    HEAD_STEPS,
+    INDEX_STEPS,
+    ORDER_STEPS,
+    RUN_STEPS,
+    Budget,
+)
 from bobbin.datalog.local.codegen import Need
 from bobbin.datalog.local.columnar import derive
 from bobbin.datalog.local.columns import Block, ColumnIndex, ColumnTable, block_of
@@ -26,6 +33,7 @@ class State:
     def __init__(self, arities: Mapping[str, int], database: Database) -> None:
         """``arities``: the predicates that the program defines."""
         self.database = database
+        self._base = database.tables
         self.derived: dict[Source, Relation] = {Source(name): Table(arity) for name, arity in arities.items()}
         self._blocks: dict[Source, tuple[Table, int, Block]] = {}
         """Small derived relations as columns, until they change."""
@@ -42,8 +50,10 @@ class State:
 
     def table(self, source: Source) -> Relation:
         """A relation, derived or base."""
-        derived = self.derived.get(source)
-        return self.database.table(source) if derived is None else derived
+        table = self.derived.get(source)
+        if table is None:
+            table = self._base.get(source)
+        return self.database.table(source) if table is None else table
 
     def block(self, source: Source) -> Block:
         """A relation as columns."""
@@ -59,7 +69,10 @@ class State:
 
     def size(self, source: Source) -> int:
         """How many rows a relation has."""
-        return len(self.table(source))
+        table = self.derived.get(source)
+        if table is None:
+            table = self._base.get(source)
+        return len(self.database.table(source) if table is None else table)
 
     def estimate(self, read: Read, bound: frozenset[str]) -> float:
         """How many rows a scan is likely to yield each time that it is reached."""
@@ -85,41 +98,48 @@ class State:
         Rows that the target holds already may be among them, or be left out; with ``only_new=False``, these are the
         rows that matter, and others may be left out.
         """
-        compiled = rule.compiled(self.size, self.estimate)
+        budget.spend_overhead(RUN_STEPS)
+        compiled = rule.compiled(self.size, self.estimate, budget.spend_overhead)
         values = self.database.values
         found: set[Row] = set()
 
         def spend(steps: int) -> None:
             budget.spend_steps(steps)
-            budget.check_values(len(values) - first)
-            if len(found) > budget.tuples_left + max(budget.tuples_left // 4, _SLACK_MIN):
+            if made := len(values) - first:
+                budget.check_values(made)
+            if len(found) > _SLACK_MIN and len(found) > budget.tuples_left + max(budget.tuples_left // 4, _SLACK_MIN):
                 # Rows that the target has do not count. Sorting them out is dear, so it waits until it must be.
                 held = self.derived[rule.target].rows
                 found.difference_update([row for row in found if (row in held) == only_new])
                 budget.check_tuples(len(found) if only_new else 0)
 
-        needs = [given if need.delta else self._supply(need, past or {}, budget) for need in compiled.needs]
+        needs = [given if need.delta else self._supply(need, past, budget) for need in compiled.needs]
         constants = [values.encode(text) for text in compiled.constants]
         first = len(values)
         compiled.function(*needs, *constants, values.texts, values.encode, spend, found.add)
-        budget.spend_values(len(values) - first)
+        if made := len(values) - first:
+            budget.spend_values(made)
+        if found:
+            budget.spend_steps(len(found) * HEAD_STEPS)
         return found
 
     def run_on_columns(self, rule: PreparedRule, given: Block | None, *, budget: Budget) -> Block:
         """The same on columns."""
         delta = None if given is None or rule.given is None else (rule.given, given)
+        scans = len(rule.conjunction.reads)
+        budget.spend_overhead(ORDER_STEPS * scans**2 + RUN_STEPS * 2 * scans)
         order = rule.order(self.estimate)
         values = self.database.values
         return derive(rule.conjunction, order, blocks=self.block, delta=delta, values=values, budget=budget)
 
-    def _supply(self, need: Need, past: Rows, budget: Budget) -> object:
+    def _supply(self, need: Need, past: Rows | None, budget: Budget) -> object:
         table = self.table(need.source)
-        lost = past.get(need.source)
-        if need.positions:
-            if need.source in self.derived and not table.has_index(need.positions):
-                budget.spend_steps(len(table) * (INDEX_STEPS if isinstance(table, Table) else 1))
-            index = table.index(need.positions)
-            return _PastIndex(index, Table(table.arity, lost), need.positions) if lost else index
+        lost = past.get(need.source) if past else None
+        if positions := need.positions:
+            if not table.has_index(positions):
+                budget.spend_steps(len(table) * (INDEX_STEPS if isinstance(table, Table) else COLUMN_INDEX_STEPS))
+            index = table.index(positions)
+            return _PastIndex(index, Table(table.arity, lost), positions) if lost else index
         return [*table.rows, *lost] if lost else table.rows
 
 

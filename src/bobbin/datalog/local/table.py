@@ -4,7 +4,7 @@ An index is made when a rule first needs it and kept up to date from then on, so
 Rows are tuples of numbers (see ``values``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from math import expm1
 from typing import Final, TypeAlias
@@ -41,11 +41,16 @@ class Table:
         """Add rows; returns those that were new."""
         known = self.rows
         new = [row for row in dict.fromkeys(rows) if row not in known]
-        known.update(new)
-        self.version += bool(new)
-        for positions, index in self._indexes.items():
-            _fill(index, positions, new)
+        self.add_new(new)
         return new
+
+    def add_new(self, rows: Collection[Row]) -> None:
+        """Add rows that differ and are not here."""
+        if rows:
+            self.rows.update(rows)
+            self.version += 1
+            for positions, index in self._indexes.items():
+                _fill(index, positions, rows)
 
     def discard(self, rows: Iterable[Row]) -> list[Row]:
         """Take rows out; returns those that were there."""

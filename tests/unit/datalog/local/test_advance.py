@@ -1,13 +1,19 @@
 """Following changes ends where a new evaluation would, at the cost of the change."""
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.local import columns, relation
+from bobbin.datalog.local.budget import Budget
 from bobbin.datalog.local.conjunction import Source
-from bobbin.datalog.local.evaluate import Executable
+from bobbin.datalog.local.evaluate import Executable, State
+from bobbin.datalog.local.prepared import PreparedRule
+from bobbin.datalog.local.state import Rows
+from bobbin.datalog.local.table import Row
 from bobbin.facts.relations import Tuple
 from tests.unit.datalog.local.worlds import database, program
 
@@ -22,16 +28,25 @@ PROGRAMS = {
     "recursion over negation": "T(X,Y) :- B(X,Y), not C(X,Y). T(X,Z) :- T(X,Y), T(Y,Z). R(X) :- A(X), not T(X,X).",
     "mutual recursion": "E(X) :- A(X). O(Y) :- E(X), B(X,Y). E(Y) :- O(X), B(X,Y).",
     "projection": "P() :- A(_). Q(X) :- A(X), not P(). R('1',X) :- B(_,X), Z().",
+    "records": "M('0'). M(V) :- M(W), Field(P,'n',_,W), A(P), Field(P,'m',_,V), not C(V,V). "
+    "S(P) :- A(P), Field(P,'n',_,V), M(V), not B(P,P). L(P,Q) :- S(P), B(P,Q), S(Q), Field(Q,'m',_,P).",
     "fields": "P(X,V) :- Field(X,'n',_,V), not Field(X,'m',_,V). Q(N) :- Field(_,N,_,_).",
 }
-SMALL = st.sampled_from("012")
-ROW = st.one_of(
-    st.tuples(st.just("A"), st.tuples(SMALL)),
-    st.tuples(st.sampled_from("BC"), st.tuples(SMALL, SMALL)),
-    st.tuples(st.just("Z"), st.just(())),
-    st.tuples(st.just("Field"), st.tuples(SMALL, st.sampled_from("nm"), st.just("0"), SMALL)),
-)
-CHANGE = st.tuples(st.lists(ROW, max_size=3), st.lists(ROW, max_size=3))
+
+
+def rows_of(value: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, Tuple]]:
+    return st.one_of(
+        st.tuples(st.just("A"), st.tuples(value)),
+        st.tuples(st.sampled_from("BC"), st.tuples(value, value)),
+        st.tuples(st.just("Z"), st.just(())),
+        st.tuples(st.just("Field"), st.tuples(value, st.sampled_from("nm"), st.just("0"), value)),
+    )
+
+
+ROW = rows_of(st.sampled_from("012"))
+LATER = st.one_of(ROW, rows_of(st.sampled_from("01xyz")))
+"""Changes also speak of things that nothing has spoken of before."""
+CHANGE = st.tuples(st.lists(ROW, max_size=3), st.lists(LATER, max_size=6))
 
 
 def grouped(rows: list[tuple[str, Tuple]]) -> dict[str, list[Tuple]]:
@@ -83,7 +98,38 @@ def test_one_fact_more_costs_little() -> None:
     state = Executable(plan).evaluate(facts_now)
     # The first change makes the indexes that the next ones find.
     Executable(plan).advance(state, facts_now.change(added={"B": [("old", "5")]}, removed={"C": [("8", "x")]}))
-    frugal = Executable(plan, Limits(steps_max=50))
+    frugal = Executable(plan, Limits(steps_max=100))
     derived = state.count("P")
     frugal.advance(state, facts_now.change(added={"B": [("new", "3")]}, removed={"C": [("4", "x")]}))
     assert state.count("P") == derived + 2
+
+
+def test_a_new_record_runs_each_rule_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "P(X) :- A(X), Field(X,'n',_,V), Field(X,'m',_,W), B(V,W). Q(X) :- A(X), not P(X)."
+    fields = [(str(number), name, "0", "0") for number in range(20) for name in "nm"]
+    facts_now = database({"A": [(str(number),) for number in range(20)], "Field": fields, "B": [("0", "0")]})
+    executable = Executable(program(text).plan)
+    state = executable.evaluate(facts_now)
+    runs: list[str] = []
+    run = State.run
+
+    def counted(
+        self: State,
+        rule: PreparedRule,
+        given: Collection[Row] = (),
+        *,
+        budget: Budget,
+        past: Rows | None = None,
+        only_new: bool = True,
+    ) -> set[Row]:
+        runs.append(rule.conjunction.predicate)
+        return run(self, rule, given, budget=budget, past=past, only_new=only_new)
+
+    monkeypatch.setattr(State, "run", counted)
+    added: dict[str, list[Tuple]] = {"A": [("new",)], "Field": [("new", "n", "0", "0"), ("new", "m", "0", "0")]}
+    told = executable.advance(state, facts_now.change(added=added))
+    assert {facts_now.values.decode_row(row) for row in told.added[Source("P")]} == {("new",)}
+    assert runs.count("P") == 1, "its other facts join with nothing but its own"
+    runs.clear()
+    executable.advance(state, facts_now.change(added={"A": [("0.5",)], "Field": [("0", "n", "0", "1")]}))
+    assert runs.count("P") == 2, "what was spoken of before may join with what was there"

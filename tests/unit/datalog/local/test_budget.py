@@ -1,7 +1,7 @@
 import pytest
 
 from bobbin.datalog.limits import Limits
-from bobbin.datalog.local.budget import Budget, LimitExceeded
+from bobbin.datalog.local.budget import OVERHEAD_FREE, Budget, LimitExceeded
 from bobbin.errors import ProgramError
 
 
@@ -21,6 +21,21 @@ def test_what_is_spent_adds_up_to_exactly_the_limit(limits: Limits, spend: str, 
         getattr(budget, spend)(1)
     assert caught.value.limit == limit
     assert isinstance(caught.value, ProgramError)
+
+
+def test_plans_and_calls_are_charged_beyond_those_of_an_ordinary_program() -> None:
+    budget = Budget(Limits(steps_max=100))
+    budget.spend_overhead(OVERHEAD_FREE - 50)
+    budget.spend_overhead(50)
+    assert budget.steps == 0
+    budget.spend_overhead(100)
+    assert budget.steps == 100
+    with pytest.raises(LimitExceeded) as caught:
+        budget.spend_overhead(1)
+    assert caught.value.limit == "steps_max"
+    crossing = Budget(Limits())
+    crossing.spend_overhead(OVERHEAD_FREE + 7)
+    assert crossing.steps == 7
 
 
 def test_rounds() -> None:

@@ -8,7 +8,7 @@ from tests.unit.datalog.local.worlds import database
 def test_a_row_taken_out_and_in_is_no_change() -> None:
     facts = database({"A": [("1",)]})
     facts.table(Source("A"))
-    assert facts.change(added={"A": [("1",)]}, removed={"A": [("1",)]}) == Changes({}, {})
+    assert facts.change(added={"A": [("1",)]}, removed={"A": [("1",)]}) == Changes({}, {}, fresh=1)
     assert len(facts.table(Source("A"))) == 1
 
 

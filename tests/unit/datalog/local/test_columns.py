@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.datalog.local import columns as module
-from bobbin.datalog.local.columns import Block, ColumnTable, Postings, block_of, difference, pack, pack_row, unique
+from bobbin.datalog.local.columns import (
+    Block,
+    ColumnTable,
+    Postings,
+    block_of,
+    difference,
+    gather,
+    pack,
+    pack_row,
+    unique,
+)
 from bobbin.datalog.local.table import INDEXES_MAX, Row, Table
 
 SMALL = st.integers(0, 4)
@@ -119,3 +129,42 @@ def test_an_index_is_known_to_be_there() -> None:
     assert table.has_index((0,))
     assert not table.has_index((0, 1))
     assert ColumnTable(2, block_of(2, [])).has_index((0,)), "nothing is to be done"
+
+
+def test_equal_columns_of_two_blocks_are_one_with_one_index() -> None:
+    first = block_of(2, [(number, number % 3) for number in range(9)])
+    second = block_of(3, [(number, 7, 8 - number) for number in range(9)])
+    index = first.postings(0)
+    second.adopt(first)
+    assert second.columns[0] is first.columns[0]
+    assert second.postings(0) is index
+    assert not second.has_index((2,))
+    assert list(second.rows()) == [(number, 7, 8 - number) for number in range(9)]
+    later = second.postings(2)
+    assert list(second.rows(later.permutation[slice(*later.range(3))])) == [(5, 7, 3)]
+
+
+def test_blocks_that_differ_share_nothing() -> None:
+    first, second = block_of(1, [(1,), (2,), (3,), (4,)]), block_of(1, [(1,), (3,), (2,), (4,)])
+    for other in (first, block_of(1, [(1,)]), block_of(1, [])):
+        before = second.columns[0]
+        second.adopt(other)
+        assert second.columns[0] is before
+
+
+@given(st.lists(st.lists(st.integers(0, 1), max_size=4), min_size=1, max_size=4))
+def test_gathered_parts_are_one_column(parts: list[list[int]]) -> None:
+    column = gather([np.array(part, dtype=np.int32) for part in parts])
+    assert column.tolist() == [value for part in parts for value in part]
+    assert column.dtype == np.int32
+
+
+def test_a_column_of_one_value_takes_no_room() -> None:
+    part = np.zeros(1000, dtype=np.int32)
+    assert gather([part, part]).strides == (0,)
+    table = ColumnTable(2, Block([np.arange(2000, dtype=np.int32), gather([part, part])]))
+    table.add([(5, 1), (5, 0)])
+    table.discard([(6, 0)])
+    assert sorted(table.index((1,)).get(1)) == [(5, 1)]
+    assert len(table.merged().matching((1,), 0)) == 1999
+    assert len(set(table.merged().rows())) == 2000

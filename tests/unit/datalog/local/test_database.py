@@ -1,9 +1,15 @@
+import gc
+import weakref
 from collections.abc import Iterator
 
+import pytest
+
+from bobbin.datalog.local import columns, relation
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Database
+from bobbin.datalog.local.evaluate import Executable
 from bobbin.facts.relations import Pattern, Tuple
-from tests.unit.datalog.local.worlds import Facts, database
+from tests.unit.datalog.local.worlds import Facts, database, program
 
 FIELDS: list[Tuple] = [
     ("p", "Group", "0", "u"),
@@ -111,3 +117,44 @@ def test_a_block_follows_its_relation() -> None:
     assert held.block(Source("B")) is held.block(Source("B"))
     held.change(added={"B": [("3", "4")]})
     assert {held.values.decode_row(row) for row in held.block(Source("B")).rows()} == {("1", "2"), ("3", "4")}
+
+
+def test_relations_about_the_same_records_share_columns_also_after_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relation, "COLUMNS_MIN", 1)
+    monkeypatch.setattr(columns, "_MERGE_MIN", 60)
+    held = Database({}, {"Have": 1, "Field": 4})
+    held.load(("Group", "App"), [(f"p{number}", "u", str(number % 3)) for number in range(50)])
+    sources = [Source("Have"), Source("Field", "Group"), Source("Field", "App")]
+    for first, count in ((50, 20), (70, 100), (170, 1)):  # merged when columns are asked for, or at once
+        blocks = [held.block(source) for source in sources]
+        assert [block.size for block in blocks] == [first] * 3
+        assert len({id(block.columns[0]) for block in blocks}) == 1
+        assert len({id(block.postings(0)) for block in blocks}) == 1
+        assert blocks[1].columns[1].strides == (0,), "the index of a field that stands once takes no room"
+        new = [f"q{number}" for number in range(first, first + count)]
+        held.change(
+            added={
+                "Have": [(record,) for record in new],
+                "Field": [(record, name, "0", record) for record in new for name in ("Group", "App")],
+            }
+        )
+
+
+def test_what_a_database_holds_goes_with_it() -> None:
+    facts = database({"A": [("x",)]})
+    executable = Executable(program("P(R) :- A(_), TaiAdd('0000000000:000000000','1',R).").plan)
+    state = executable.evaluate(facts)
+    assert state.count("P") == 1
+    values, table = weakref.ref(facts), weakref.ref(state)
+    del facts, state
+    gc.collect()
+    assert (values(), table()) == (None, None), "a compiled program holds nothing of what it ran on"
+
+
+def test_a_relation_in_numbers_is_taken_in_as_it_is() -> None:
+    held = Database({}, {"A": 1})
+    numbers = held.values.encode_many(["x", "y"])
+    held.put(Source("A"), relation.relation_of([numbers]))
+    changes = held.change(added={"A": [("z",)]}, removed={"A": [("x",)]})
+    assert [*map(held.values.decode_row, changes.removed[Source("A")])] == [("x",)]
+    assert set(map(held.values.decode_row, held.table(Source("A")).rows)) == {("y",), ("z",)}

@@ -1,5 +1,5 @@
 import tracemalloc
-from itertools import combinations, islice
+from itertools import combinations, islice, permutations
 
 import pytest
 
@@ -121,6 +121,26 @@ def test_a_relation_of_the_engine_may_be_defined_by_rules_where_no_fact_has_its_
     assert Executable(plan).evaluate(Database({}, {})).tuples("P") == {("p",)}
 
 
+@WAYS
+def test_neither_the_order_of_rules_nor_that_of_facts_matters(columns_min: int) -> None:
+    """ILC-039."""
+    rules = [
+        "P(X,Y) :- B(X,Y).",
+        "P(X,Z) :- P(X,Y), B(Y,Z).",
+        "Q(X) :- A(X), not P(X,X), not R(X).",
+        "R(X) :- P('2',X).",
+    ]
+    loop: list[Tuple] = [("1", "2"), ("2", "3"), ("3", "2")]
+    numbers: list[Tuple] = [("1",), ("2",), ("4",)]
+    for order in permutations(rules):
+        for first in (loop, loop[::-1]):
+            state = evaluate(
+                "\n".join(order), {"A": numbers[:: 1 if first is loop else -1], "B": first}, columns_min=columns_min
+            )
+            assert state.tuples("P") == {(x, y) for x in "123" for y in "23"}
+            assert state.tuples("Q") == {("1",), ("4",)}
+
+
 def test_the_empty_program_derives_nothing() -> None:
     state = Executable(program("# nothing").plan).evaluate(database({}))
     assert state.tuples("P") == frozenset()
@@ -172,6 +192,20 @@ def test_fixed_point_rounds(columns_min: int) -> None:
     chain: dict[str, list[Tuple]] = {"B": [(str(number), str(number + 1)) for number in range(20)]}
     Executable(program(text).plan, Limits(rounds_max=21), columns_min=columns_min).evaluate(database(chain))
     assert limit_of(text, chain, columns_min, rounds_max=9) == "rounds_max"
+
+
+def test_the_default_limits_of_an_evaluation() -> None:
+    """ILC-050: a million tuples and ten thousand rounds are allowed, one more is not."""
+    pairs = "P(X,Y) :- A(X), A(Y)."
+    thousand: dict[str, list[Tuple]] = {"A": [(str(number),) for number in range(1000)]}
+    assert evaluate(pairs, thousand, columns_min=0).count("P") == 1_000_000
+    assert limit_of(f"{pairs} Q('x').", thousand, 0) == "derived_tuples_max"
+
+    def count(steps: int) -> str:
+        return f"P('0000000000:000000000'). P(R) :- P(T), TaiAdd(T,'1',R), Lt(T,'0000000000:{steps:09d}')."
+
+    assert evaluate(count(10_000), {}).count("P") == 10_001
+    assert limit_of(count(10_001), {}, 10**9) == "rounds_max"
 
 
 @WAYS
@@ -247,6 +281,35 @@ def test_nothing_of_a_stopped_evaluation_is_left_behind() -> None:
         with pytest.raises(LimitExceeded):
             executable.evaluate(facts)
     assert Executable(program("P(X) :- A(X).").plan).evaluate(facts).count("P") == 300
+
+
+@WAYS
+def test_making_indexes_over_facts_is_charged_once(columns_min: int) -> None:
+    text = "P() :- A(X), B(X,Y), Eq(Y,'none')."
+    facts = database({"A": [("1",)], "B": [(str(number), "y") for number in range(1_000)]})
+    plan = program(text).plan
+    with pytest.raises(LimitExceeded) as caught:
+        Executable(plan, Limits(steps_max=1_000), columns_min=columns_min).evaluate(facts)
+    assert caught.value.limit == "steps_max"
+    Executable(plan, columns_min=columns_min).evaluate(facts)
+    Executable(plan, Limits(steps_max=1_000), columns_min=columns_min).evaluate(facts)
+
+
+@pytest.mark.parametrize("columns_min", [0, 10**9])
+def test_plans_of_many_long_rules_are_charged(columns_min: int) -> None:
+    """Each scan of a recursive rule is planned for itself: this takes seconds and hardly looks at a row."""
+    body = ", ".join(f"T(X{number},X{number + 1})" for number in range(30))
+    rules = "".join(f"T(X0,X30) :- {body}, C(X0,'{number}').\n" for number in range(60))
+    facts: dict[str, list[Tuple]] = {"B": [("1", "1")], "C": [("1", str(number)) for number in range(60)]}
+    text = f"T(X,Y) :- B(X,Y).\n{rules}"
+    assert limit_of(text, facts, columns_min, steps_max=20_000 if columns_min == 0 else 100_000) == "steps_max"
+
+
+def test_a_relation_that_grows_by_single_rows_is_charged_for_its_rounds() -> None:
+    """On columns, each round tells what is new from all that is known."""
+    facts: dict[str, list[Tuple]] = {"B": [(str(number), str(number + 1)) for number in range(400)]}
+    text = "T(X,Y) :- B(X,Y). T(X,Z) :- T(X,Y), B(Y,Z), Eq(X,'0')."
+    assert limit_of(text, facts, 0, steps_max=200_000) == "steps_max"
 
 
 # ---- carrying forward ------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The forms of a rule: each answers its own question, and is compiled once."""
 
+from bobbin.datalog.local.budget import PLAN_STEPS
 from bobbin.datalog.local.conjunction import Absent, Source, flatten
-from bobbin.datalog.local.prepared import IN_DOUBT, PreparedRule
+from bobbin.datalog.local.prepared import IN_DOUBT, PreparedRule, PreparedStratum
 from tests.unit.datalog.local.worlds import program
 
 
@@ -54,3 +55,29 @@ def test_a_form_is_made_once_and_compiled_once_for_similar_sizes() -> None:
     first = rule.compiled(lambda source: sizes[source.predicate], lambda _read, _bound: 1.0)
     assert rule.compiled(lambda source: sizes[source.predicate] * 2, lambda _read, _bound: 1.0) is first
     assert rule.compiled(lambda source: sizes[source.predicate] * 1000, lambda _read, _bound: 1.0) is not first
+
+
+def test_a_scan_echoes_the_variables_of_earlier_scans_that_are_finished() -> None:
+    rule = prepared("P(X,Z) :- A(X), B(X,Y), C(Y,Z).")
+    assert [rule.echoes(number, ()) for number in range(3)] == [(), (0,), (0,)]
+    assert [rule.echoes(number, {Source("A")}) for number in range(3)] == [(), (), (0,)]
+
+
+def test_a_stratum_knows_what_its_rules_read() -> None:
+    plan = program("T(X,Y) :- B(X,Y), not C(X,Y). T(X,Z) :- T(X,Y), B(Y,Z).").plan
+    (fixpoint,) = plan.strata
+    rules = [PreparedRule(flatten("T", rule)) for union in fixpoint.unions for rule in union.inputs]
+    stratum = PreparedStratum(fixpoint, rules)
+    assert stratum.recursive
+    assert stratum.targets == (Source("T"),)
+    assert stratum.reads == {Source("B"), Source("T")}
+    assert stratum.absent == {Source("C")}
+    assert stratum.echoes[rules[1], 1] == (), "the earlier scan is of a relation that still grows"
+
+
+def test_a_new_plan_is_paid_for() -> None:
+    rule = prepared(RULE)
+    spent: list[int] = []
+    for _ in range(2):
+        rule.compiled(lambda _source: 10, lambda _read, _bound: 1.0, spent.append)
+    assert spent == [PLAN_STEPS * 2]

@@ -58,3 +58,23 @@ def test_texts_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_numbers_are_what_columns_hold() -> None:
     assert Values().encode_many(["a", "b", "a"]).dtype == np.int32
+
+
+def test_a_very_long_archive_counts_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_NARROW_MAX", 40)
+    values = Values()
+    texts = [f"text {number}" for number in range(50)]
+    numbers = values.encode_many(texts).tolist()
+    more = [values.encode(f"more {number}") for number in range(50)]
+    assert [values.texts[number] for number in numbers] == texts
+    assert [values.texts[number] for number in more] == [f"more {number}" for number in range(50)]
+
+
+def test_texts_at_hand_are_bounded_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RECENT_MAX", 3)
+    values = Values()
+    texts = [str(number) for number in range(50)]
+    values.encode_many(texts)
+    for _ in range(2):
+        assert [values.encode(text) for text in texts] == list(range(50))
+        assert len(values._recent) <= 3
