@@ -4,7 +4,7 @@ It is one of the implementations that the kit tests (so the kit cannot lean on S
 are compared with. What is on its ``Disk`` survives closing, like a file would.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +14,18 @@ from typing import Self, TypeAlias
 from msgspec import structs
 
 from bobbin.errors import UsageError
-from bobbin.facts.extract import extract
-from bobbin.facts.relations import ARITY, Pattern, Tuple, agrees, check_pattern
+from bobbin.facts.extract import Fact, extract
+from bobbin.facts.relations import ARITY, FIELD, Pattern, Tuple, agrees, check_pattern
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText, Kind, parse_hash
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Blob, Plex, Record, Seal, validate
 from bobbin.store.base import (
+    KEPT_BYTES_MAX,
+    Fields,
     Finding,
     Listed,
+    Mark,
     Outcome,
     Progress,
     Put,
@@ -30,12 +33,14 @@ from bobbin.store.base import (
     Refusal,
     Rejected,
     Stat,
+    StoreChanges,
     StoredRecord,
     StoreRecordId,
 )
 
 Puts: TypeAlias = list[Put]
 _Listing: TypeAlias = list[Listed]
+_Told: TypeAlias = list[tuple[str, str, str]]
 _START = StoreRecordId(0)
 
 
@@ -49,6 +54,9 @@ class State:
     high_water: int = 0
     quarantine_high_water: int = 0
     commits: int = 0
+    done: list[tuple[str, HashText]] = field(default_factory=list)
+    """Removals, refusals and lifted refusals, in order."""
+    kept: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,6 +118,45 @@ class _View:
     @property
     def facts(self) -> _Facts:
         return _Facts(self._state)
+
+    def absent(self, records: Collection[str]) -> frozenset[str]:
+        known = {record.hash for record in self._state.records.values()} | self._state.refusals.keys()
+        return frozenset(record for record in records if record not in known)
+
+    def fields(self, records: Sequence[str], names: frozenset[str] | None = None) -> Fields:
+        self.require_open()
+        told: dict[str, _Told] = {record.hash: [] for record in self._state.records.values()}
+        for record, name, index, value in self.facts.enumerate(FIELD):
+            if names is None or name in names:
+                told[record].append((name, index, value))
+        ordered = {record: tuple(sorted(some, key=lambda one: (one[0], int(one[1])))) for record, some in told.items()}
+        return [ordered.get(record) for record in records]
+
+    def mark(self) -> Mark:
+        self.require_open()
+        return Mark(StoreRecordId(self._state.high_water), len(self._state.done))
+
+    def changes(self, after: Mark) -> StoreChanges:
+        now = self.mark()
+        if after.high_water > now.high_water or after.removal > now.removal:
+            raise UsageError("a mark of another moment")
+        done = self._state.done[after.removal :]
+        return StoreChanges(
+            mark=now,
+            stored=tuple(found.hash for found in self.scan(after=after.high_water)),
+            removed=frozenset(hash for what, hash in done if what == "removed"),
+            refused=frozenset(hash for what, hash in done if what == "refused"),
+            lifted=frozenset(hash for what, hash in done if what == "lifted"),
+        )
+
+    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
+        new = [record for number, record in self._state.records.items() if number > after]
+        return iter([fact for record in new for fact in extract(record)])
+
+    def kept(self, kind: str, key: str) -> bytes | None:
+        self.require_open()
+        _check_kept(kind, key, None)
+        return self._state.kept.get((kind, key))
 
     def close(self) -> None:
         self._is_closed = True
@@ -202,6 +249,7 @@ class ModelStore(_View):
         if number is not None:
             del self._state.records[number]
         self._state.refusals[hash] = Refusal(hash=hash, reason=reason, tai=self._now())
+        self._state.done.append(("refused" if number is None else "removed", hash))
         self._commit()
         return number is not None
 
@@ -210,6 +258,7 @@ class ModelStore(_View):
         parse_hash(hash)
         lifted = self._state.refusals.pop(hash, None) is not None
         if lifted:
+            self._state.done.append(("lifted", hash))
             self._commit()
         return lifted
 
@@ -271,6 +320,13 @@ class ModelStore(_View):
     def compact(self) -> None:
         self._require_writable()
 
+    def keep(self, kind: str, key: str, value: bytes | None) -> None:
+        self._require_writable()
+        _check_kept(kind, key, value)
+        self._state.kept.pop((kind, key), None)
+        if value is not None:
+            self._state.kept[kind, key] = value
+
     def stat(self) -> Stat:
         records = self._state.records.values()
         return Stat(
@@ -304,6 +360,11 @@ def open_model(
             raise UsageError(f"there is no store at {path}")
         disk.states[path] = State()
     return ModelStore(disk, path, now=now, read_only=read_only)
+
+
+def _check_kept(kind: str, key: str, value: bytes | None) -> None:
+    if not kind or not key or (value is not None and len(value) > KEPT_BYTES_MAX):
+        raise UsageError("a kept value has a name and a bound")
 
 
 def _check_limit(limit: int | None) -> None:

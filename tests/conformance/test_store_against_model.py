@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bobbin.facts.relations import ARITY
 from bobbin.records.coordinate import Prefix
 from bobbin.records.record import Record
-from bobbin.store.base import Store
+from bobbin.store.base import Mark, Store
 from tests.conformance.conftest import IMPLEMENTATIONS
 from tests.conformance.samples import GROUPS, plex, records
 
@@ -28,6 +28,7 @@ def _contents(store: Store) -> list[object]:
         [sorted(store.facts.enumerate(predicate)) for predicate in ARITY],
         list(store.refusals()),
         list(store.quarantined()),
+        store.mark(),
         (stat.records, stat.record_bytes, stat.quarantined, stat.refused, stat.high_water),
     ]
 
@@ -45,6 +46,7 @@ class _Comparison(RuleBasedStateMachine):
         self.openers = [IMPLEMENTATIONS[name]() for name in ("model", self.implementation)]
         self.stores: list[Store] = []
         self.known = [plex(number).hash for number in range(3)]
+        self.marks = [Mark()]
 
     @initialize()
     def create(self) -> None:
@@ -85,6 +87,22 @@ class _Comparison(RuleBasedStateMachine):
     @rule(number=st.integers(1, 6))
     def release(self, number: int) -> None:
         self.both(lambda store: store.release(number))
+
+    @rule(choice=_MADE)
+    def catch_up(self, choice: int) -> None:
+        after = self.marks[choice % len(self.marks)]
+        self.both(lambda store: (store.changes(after), sorted(store.facts_after(after.high_water))))
+        self.marks.append(self.stores[0].mark())
+
+    @rule(names=st.none() | st.frozensets(st.sampled_from(["App", "TAI", "Signature", "+Link", "X-Custom", "None"])))
+    def describe(self, names: frozenset[str] | None) -> None:
+        self.both(lambda store: (store.fields(self.known, names), store.absent(self.known)))
+
+    @rule(key=st.sampled_from(["a", "b"]), value=st.none() | st.binary(max_size=3))
+    def keep(self, key: str, value: bytes | None) -> None:
+        for store in self.stores:
+            store.keep("test", key, value)
+        self.both(lambda store: [store.kept("test", key) for key in ("a", "b")])
 
     @rule()
     def compact(self) -> None:

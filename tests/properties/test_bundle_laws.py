@@ -6,13 +6,12 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from bobbin import profile
 from bobbin.records import bundle as bundle_module
 from bobbin.records import salvage
-from bobbin.records.bundle import BundleReader, Extent, Piece
-from bobbin.records.record import Record, validate
+from bobbin.records.bundle import BundleReader, Extent, Piece, Run, skim
+from bobbin.records.record import Record, recognise_run, validate
 from tests.properties.effort import scaled
 from tests.properties.strategies import TOKENS, records
 from tests.unit.records import forge
@@ -120,11 +119,40 @@ def test_what_is_left_of_a_cut_bundle_are_members(data: st.DataObject, members: 
     assert sum(map(len, found)) <= end < sum(map(len, raws[: len(found) + 1])) or end == len(raw)
 
 
+def one_by_one(pieces: list[Piece]) -> list[Piece]:
+    """The same pieces with an extent for each record of a run, all of which must be valid."""
+    extents: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Run):
+            offset = piece.offset
+            for record in piece.records:
+                assert record == validate(record.raw)
+                extents.append(Extent(raw=record.raw, offset=offset))
+                offset += len(record.raw)
+            assert offset == piece.offset + piece.size
+        else:
+            extents.append(piece)
+    return extents
+
+
 @given(bundles(), st.lists(st.integers(1, 2500), min_size=1, max_size=4))
 def test_recognising_changes_no_piece(raw: bytes, sizes: list[int]) -> None:
+    assert one_by_one(read_in(raw, sizes, recognises=True)) == read_in(raw, sizes)
+
+
+@given(bundles(), st.lists(st.integers(1, 2500), min_size=1, max_size=4))
+def test_passing_over_what_was_recognised_changes_no_piece(raw: bytes, sizes: list[int]) -> None:
     plain = read_in(raw, sizes)
-    recognised = read_in(raw, sizes, recognises=True)
-    assert [structs.replace(p, record=None) if isinstance(p, Extent) else p for p in recognised] == plain
-    for piece in recognised:
-        if isinstance(piece, Extent) and piece.record is not None:
-            assert piece.record == validate(piece.raw)
+    records, size = recognise_run(memoryview(raw))
+    reader = BundleReader()
+    reader.pass_over(raw[:size])
+    assert reader.feed(raw[size:]) + reader.finish() == plain[len(records) :]
+
+
+@given(bundles(), st.integers(0, 3000))
+def test_what_is_recognised_up_to_the_cut_was_cut_well(raw: bytes, size: int) -> None:
+    end = skim(raw[:size])
+    assert end <= min(size, len(raw))
+    records, reached = recognise_run(memoryview(raw)[:end])
+    if reached == end:
+        assert [piece.raw for piece in read(raw)[: len(records)]] == [record.raw for record in records]

@@ -28,7 +28,7 @@ class ClaimError(UsageError):
     """A claim is not of the right form. The set of claims is as it was before."""
 
 
-class ClaimedField(Struct, frozen=True):
+class ClaimedField(Struct, frozen=True, gc=False):
     """One field that a peer says a record has; ``index`` counts equal names from 0, in decimal."""
 
     name: str

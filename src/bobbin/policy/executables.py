@@ -95,6 +95,10 @@ class LocalPolicy:
             case Part.PEER_SELECTOR:
                 return self.peer.program
 
+    def executable(self, part: Part) -> Executable:
+        """One of the programs, ready to run under its budget."""
+        return self._executables[part]
+
     def run(self, part: Part, sources: Mapping[str, FactSource]) -> State:
         """Evaluate one of the programs over exactly these facts."""
         role = vocabulary.QUERY if part is Part.QUERY else vocabulary.SELECTOR

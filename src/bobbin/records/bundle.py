@@ -22,7 +22,7 @@ from bobbin import profile
 from bobbin.errors import UsageError
 from bobbin.records import b64a
 from bobbin.records.canonical import SEAL_HEAD_SIZE
-from bobbin.records.record import Record, recognise
+from bobbin.records.record import Record, recognise_run
 from bobbin.records.salvage import (
     HEADER_BYTES_MAX,
     HEADERS,
@@ -36,6 +36,7 @@ from bobbin.records.salvage import (
 )
 
 _COMPACT_BYTES: Final = 64 * 1024
+_LENGTH_DIGITS_MAX: Final = len(str(profile.DATA_BYTES_MAX))
 _AFTER_SYMBOLS: Final = len(".H3\n")
 _LOOK_AHEAD_BYTES: Final = SEAL_HEAD_SIZE + len(MARK_HEAD) + 1
 """What must be there before it can be said that no record begins at a place: a Seal's head, whose own mark may be
@@ -48,8 +49,22 @@ class Extent(Struct, frozen=True, kw_only=True):
     raw: bytes
     offset: int
     """Where it begins in the bundle."""
-    record: Record | None = None
-    """What it says, where the reader was asked to look and it is valid. None says nothing."""
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """Valid records, one right after the other."""
+
+    records: list[Record]
+    """At least one."""
+    offset: int
+    """Where the first begins in the bundle."""
+    size: int
+    """How many bytes they have together."""
+
+    @property
+    def raw(self) -> bytes:
+        """Their bytes, as they stand in the bundle."""
+        return b"".join(record.raw for record in self.records)
 
 
 class Damage(Struct, frozen=True, kw_only=True):
@@ -63,7 +78,7 @@ class Damage(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-Piece: TypeAlias = Extent | Damage
+Piece: TypeAlias = Extent | Damage | Run
 
 
 class _Open(Struct, kw_only=True):
@@ -80,7 +95,7 @@ class BundleReader:
     """Cuts a stream of bytes into pieces. Feed it chunk by chunk, then finish it once.
 
     With ``recognises`` it validates as it goes, in the pass that finds where a record ends, and valid records come
-    out as values. The pieces are the same.
+    out as values, in runs. Besides that, the pieces are the same.
     """
 
     def __init__(self, *, recognises: bool = False) -> None:
@@ -110,6 +125,14 @@ class BundleReader:
         self._buffer += chunk
         return self._drain(at_end=False)
 
+    def pass_over(self, records: bytes) -> None:
+        """Take whole records that were recognised elsewhere, where a piece begins and no bytes are left from before."""
+        assert self._at == len(self._buffer), "nothing stands before them that is not cut yet"
+        assert self._open is None, "nor is there damage that they could belong to"
+        self._buffer += records
+        self._advance(len(records))
+        self._compact()
+
     def finish(self) -> list[Piece]:
         """The input has ended; the pieces that remain."""
         self._finished = True
@@ -118,33 +141,36 @@ class BundleReader:
     def _drain(self, *, at_end: bool) -> list[Piece]:
         pieces: list[Piece] = []
         while True:
-            if self._recognises:
-                pieces += self._recognised()
+            if self._recognises and (run := self._recognised()):
+                pieces.append(run)
             piece = self._next(at_end=at_end)
             if piece is None:
                 break
             pieces.append(piece)
+        self._compact()
+        return pieces
+
+    def _compact(self) -> None:
+        """Forget the bytes that are done with, but for those that a look behind may need."""
         if self._at > LOOK_BEHIND_BYTES + _COMPACT_BYTES:
             surplus = self._at - LOOK_BEHIND_BYTES
             del self._buffer[:surplus]
             self._dropped += surplus
             self._at -= surplus
             self._searched -= surplus
-        return pieces
 
-    def _recognised(self) -> list[Piece]:
-        """The records that follow and are valid as they stand: the same pieces as ``_next`` would cut."""
-        pieces: list[Piece] = []
-        if self._open is None and self._tried < self._dropped + self._at:
-            buffer, at = self._buffer, self._at
-            while record := recognise(buffer, at):
-                pieces.append(Extent(raw=record.raw, offset=self._dropped + at, record=record))
-                at += len(record.raw)
-            self._budget.replenish(at - self._at)
-            self._at = at
-            self._searched = max(at, self._searched)
-            self._tried = self._dropped + at
-        return pieces
+    def _recognised(self) -> Run | None:
+        """The records that follow and are valid as they stand: what ``_next`` would cut, one by one."""
+        start = self._dropped + self._at
+        if self._open is not None or self._tried >= start:
+            return None
+        with memoryview(self._buffer) as whole, whole[self._at :] as buffer:
+            records, size = recognise_run(buffer)
+        self._tried = start + size
+        if not records:
+            return None
+        self._advance(size)
+        return Run(records=records, offset=start, size=size)
 
     def _next(self, *, at_end: bool) -> Piece | None:
         """The next piece, or None where it takes more bytes to say."""
@@ -250,3 +276,22 @@ class BundleReader:
         self._searched = max(self._at, self._searched)
         self._needed = 0
         self._irregular = False
+
+
+def skim(buffer: bytes | bytearray) -> int:
+    """Where the last of the records ends that seem to stand one after the other at the front; 0 if there is none.
+
+    A guess from what the headers declare, in a fifth of the time that knowing takes. Whoever uses it has it proven:
+    the guess is right where ``recognise_run`` reaches it.
+    """
+    at = 0
+    while (empty_line := buffer.find(b"\n\n", at, at + HEADER_BYTES_MAX)) >= 0:
+        begin = buffer.rfind(b" ", at, empty_line) + 1
+        length = buffer[begin:empty_line]
+        if not (length.isdigit() and len(length) <= _LENGTH_DIGITS_MAX):
+            break
+        end = empty_line + 2 + int(length)
+        if end > len(buffer):
+            break
+        at = end
+    return at

@@ -26,7 +26,8 @@ a second time, slowly, to name the first check that failed (``diagnose``). The t
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from blake3 import blake3
 from msgspec import Struct
@@ -151,31 +152,37 @@ Record: TypeAlias = Blob | Plex | Seal
 
 # ---- reading ------------------------------------------------------------------------------------------------------
 
-_SYMBOLS: Final = b64a.PATTERN + rb"{43}"
-_PATH: Final = rb"(" + coordinate.PATH_PATTERN + rb")"
+# Symbols are taken by their number alone, in half the time that looking at each takes: a digest's are compared with the
+# digest, and those of a verifier and of a signature are looked at when they are decoded.
+_SYMBOLS: Final = rb"(?s:.{43})"
+_SIGNATURE_SYMBOLS: Final = rb"(?s:.{86})"
 # The bounds on extra headers keep the matcher's memory small on hostile lines; what is beyond them is refused anyway.
 _LINE: Final = b"%d" % profile.HEADER_LINE_BYTES_MAX
 _EXTRA: Final = rb"(?!%b)[^\x00-\x20\x7f:]{1,%b}: (?! )[^\x00-\x1f\x7f]{1,%b}\n" % (MARK, _LINE, _LINE)
 _BLOB_HEAD: Final = MARK + rb": B\.(" + _SYMBOLS + rb")\.H3\nData-Length: (0|[1-9][0-9]{0,7})\n\n"
 _PLEX_HEAD: Final = (
     (MARK + rb": P\.(" + _SYMBOLS + rb")\.H3\n")
-    + (rb"Group: " + _PATH + rb"\nApp: " + _PATH + rb"\nName: " + _PATH + rb"\n")
+    + (rb"Group: ([^\n]{1,%d})\nApp: ([^\n]{1,%d})\n" % (profile.GROUP_BYTES_MAX, profile.APP_BYTES_MAX))
+    + (rb"Name: (" + coordinate.PATH_PATTERN + rb")\n")
     + rb"TAI: ([0-9]{10}):([0-9]{9})\n"
     + (rb"((?:" + _EXTRA + rb"){0,%d})" % profile.EXTRA_HEADERS_MAX)
     + _BLOB_HEAD
 )
 _SEAL_HEAD: Final = (MARK + rb": S\.(" + _SYMBOLS + rb")\.H3\n") + (
-    rb"Signed-By: (V\." + _SYMBOLS + rb"\.H3)\nSignature: (" + b64a.PATTERN + rb"{86})\n"
+    rb"Signed-By: (V\." + _SYMBOLS + rb"\.H3)\nSignature: (" + _SIGNATURE_SYMBOLS + rb")\n"
 )
 _BLOB: Final = re.compile(_BLOB_HEAD)
 _PLEX: Final = re.compile(_PLEX_HEAD)
 _SEAL: Final = re.compile(_SEAL_HEAD + _PLEX_HEAD)
+_PATH: Final = re.compile(coordinate.PATH_PATTERN)
 
 _KIND_AT: Final = len(MARK) + 2
 _AFTER_SYMBOLS: Final = len(".H3\n")
 _PLEX_PAYLOAD_IN_SEAL: Final = canonical.SEAL_HEAD_SIZE + canonical.MARKLINE_SIZE
 _COPIED_BYTES_MAX: Final = 64 * 1024
 """Copying a small record is cheaper than a view of it; a large one is not copied."""
+
+_REMEMBERED_MAX: Final = 4096
 
 
 def validate(raw: bytes, *, requested: HashText | None = None) -> Record:
@@ -201,7 +208,7 @@ def read_trusted(raw: bytes) -> Record:
     return record
 
 
-def recognise(buffer: bytes | bytearray, at: int) -> Record | None:
+def recognise(buffer: memoryview, at: int) -> Record | None:
     """The valid record that begins at ``at``; None where there is none, or where not all of it is there yet.
 
     For readers of streams: the record's end, its fields and its digests are found in one pass.
@@ -213,7 +220,17 @@ def recognise(buffer: bytes | bytearray, at: int) -> Record | None:
     end = match.end() + int(match[reader.length])
     if end > len(buffer) or end - at > profile.RECORD_BYTES_MAX:
         return None
-    return reader.finish(bytes(buffer[at:end]), match, at, trusted=False)
+    return reader.finish(buffer[at:end].tobytes(), match, at, trusted=False)
+
+
+def recognise_run(buffer: memoryview) -> tuple[list[Record], int]:
+    """The valid records that stand one right after the other at the front, and how many bytes they have together."""
+    records: list[Record] = []
+    size = 0
+    while record := recognise(buffer, size):
+        records.append(record)
+        size += len(record.raw)
+    return records, size
 
 
 def _read(raw: bytes, *, trusted: bool) -> Record | None:
@@ -232,30 +249,31 @@ def _finish_blob(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) 
     start = match.end() - at
     if not _fits(raw, start, match[2]):
         return None
-    digest = _digest(raw, canonical.MARKLINE_SIZE, match[1], trusted=trusted)
-    return Blob(raw=raw, digest=digest, data_offset=start) if digest else None
+    digests = _digests(raw, (canonical.MARKLINE_SIZE,), (match[1],), trusted=trusted)
+    return Blob(raw=raw, digest=digests[0], data_offset=start) if digests else None
 
 
 def _finish_plex(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) -> Plex | None:
     own, group, app, name, seconds, nanoseconds, extra_lines, symbols, length = match.groups()
     start = match.end() - at
     extras = _read_extras(extra_lines) if extra_lines else ()
-    if extras is None or not _fits(raw, start, length) or not _are_paths(group, app, name):
+    place = _place(group, app)
+    if extras is None or place is None or not _fits(raw, start, length) or not _is_name(name):
         return None
-    blob = _digest(raw, match.end(8) + _AFTER_SYMBOLS - at, symbols, trusted=trusted)
-    digest = blob and _digest(raw, canonical.MARKLINE_SIZE, own, trusted=trusted)
-    if not (digest and blob):
+    payloads = canonical.MARKLINE_SIZE, match.end(8) + _AFTER_SYMBOLS - at
+    digests = _digests(raw, payloads, (own, symbols), trusted=trusted)
+    if digests is None:
         return None
     return Plex(
         raw=raw,
-        digest=digest,
+        digest=digests[0],
         data_offset=start,
-        group=group.decode(),
-        app=app.decode(),
+        group=place[0],
+        app=place[1],
         name=name.decode(),
         tai=int(seconds + nanoseconds),
         extras=extras,
-        blob=blob,
+        blob=digests[1],
     )
 
 
@@ -263,32 +281,32 @@ def _finish_seal(raw: bytes, match: re.Match[bytes], at: int, *, trusted: bool) 
     own, signed_by, signed, inner, group, app, name, seconds, nanoseconds, extra_lines, symbols, length = match.groups()
     start = match.end() - at
     extras = _read_extras(extra_lines) if extra_lines else ()
-    if extras is None or not _fits(raw, start, length) or not _are_paths(group, app, name):
+    place = _place(group, app)
+    if extras is None or place is None or not _fits(raw, start, length) or not _is_name(name):
         return None
-    blob = _digest(raw, match.end(11) + _AFTER_SYMBOLS - at, symbols, trusted=trusted)
-    plex = blob and _digest(raw, _PLEX_PAYLOAD_IN_SEAL, inner, trusted=trusted)
-    digest = plex and _digest(raw, canonical.MARKLINE_SIZE, own, trusted=trusted)
-    if not (digest and plex and blob):
+    payloads = canonical.MARKLINE_SIZE, _PLEX_PAYLOAD_IN_SEAL, match.end(11) + _AFTER_SYMBOLS - at
+    digests = _digests(raw, payloads, (own, inner, symbols), trusted=trusted)
+    signer = digests and _signer(signed_by)
+    if not (digests and signer):
         return None
-    verifier = Verifier(signed_by.decode())
+    digest, plex, blob = digests
     try:
-        public_x = ids.parse_verifier(verifier)
-        signature = b64a.decode_matched(signed)
-    except (ids.IdentifierError, b64a.B64aError):
+        signature = b64a.decode_counted(signed)
+    except b64a.B64aError:
         return None
-    if not (trusted or signing.is_valid(public_x, plex, signature)):
+    if not (trusted or signing.is_valid(signer[1], plex, signature)):
         return None
     return Seal(
         raw=raw,
         digest=digest,
         data_offset=start,
-        group=group.decode(),
-        app=app.decode(),
+        group=place[0],
+        app=place[1],
         name=name.decode(),
         tai=int(seconds + nanoseconds),
         extras=extras,
         blob=blob,
-        verifier=verifier,
+        verifier=signer[0],
         signature=signature,
         plex=plex,
     )
@@ -318,18 +336,32 @@ def _fits(raw: bytes, start: int, length: bytes) -> bool:
     return len(raw) - start == int(length) <= profile.DATA_BYTES_MAX
 
 
-def _are_paths(group: bytes, app: bytes, name: bytes) -> bool:
-    """What the pattern leaves open about a coordinate: lengths, and the form of text that is not ASCII."""
-    if len(group) > profile.GROUP_BYTES_MAX or len(app) > profile.APP_BYTES_MAX:
-        return False
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _place(group: bytes, app: bytes) -> tuple[str, str] | None:
+    """The texts of a group and an app; None where one is no path. Few repeat often, so each pair is looked at once."""
+    if all(_PATH.fullmatch(path) and is_canonical_text(path) for path in (group, app)):
+        return group.decode(), app.decode()
+    return None
+
+
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _signer(text: bytes) -> tuple[Verifier, bytes] | None:
+    """A verifier and its x-coordinate; None where the symbols spell none."""
+    try:
+        verifier = Verifier(text.decode("ascii"))
+        return verifier, ids.parse_verifier(verifier)
+    except (UnicodeDecodeError, ids.IdentifierError):
+        return None
+
+
+def _is_name(name: bytes) -> bool:
+    """What the pattern leaves open about a name: lengths, and the form of text that is not ASCII."""
     if len(name) > profile.SEGMENT_BYTES_MAX and (
         len(name) > profile.HEADER_LINE_BYTES_MAX - len("Name: ")
         or any(len(segment) > profile.SEGMENT_BYTES_MAX for segment in name.split(b"/"))
     ):
         return False
-    if group.isascii() and app.isascii() and name.isascii():
-        return True
-    return is_canonical_text(group) and is_canonical_text(app) and is_canonical_text(name)
+    return name.isascii() or is_canonical_text(name)
 
 
 def _read_extras(lines: bytes) -> tuple[Header, ...] | None:
@@ -350,15 +382,19 @@ def _read_extras(lines: bytes) -> tuple[Header, ...] | None:
     return tuple(extras)
 
 
-def _digest(raw: bytes, start: int, symbols: bytes, *, trusted: bool) -> Digest | None:
-    """The digest of everything from ``start`` on, if it is the one that the symbols of its markline spell."""
+def _digests(
+    raw: bytes, payloads: tuple[int, ...], symbols: tuple[bytes, ...], *, trusted: bool
+) -> list[Digest] | None:
+    """The digest of everything from each payload's begin on, if these are the ones that the marklines spell."""
     if trusted:
         try:
-            return Digest(b64a.decode(symbols))
+            return [Digest(b64a.decode(one)) for one in symbols]
         except b64a.B64aError:
             return None
-    digest = blake3(raw[start:] if len(raw) <= _COPIED_BYTES_MAX else memoryview(raw)[start:]).digest()
-    return Digest(digest) if b64a.encode_bytes(digest) == symbols else None
+    source = raw if len(raw) <= _COPIED_BYTES_MAX else memoryview(raw)
+    digests = cast("list[Digest]", [blake3(source[start:]).digest() for start in payloads])
+    # All are spelled in one go: with a zero byte after it a digest ends where a symbol does, and the byte is a zero.
+    return digests if b64a.encode_bytes(b"\0".join(digests)) == b"0".join(symbols) else None
 
 
 # ---- building -----------------------------------------------------------------------------------------------------

@@ -1,23 +1,27 @@
 """Bulk import: a stream of records, each checked, into a store, with memory that does not grow.
 
 The stream is cut into extents, the extents are validated (by worker processes, or here), and the answers are written
-in batches, one durable commit each. While workers validate, this process writes. Only after the commit is the caller
-told, so what was acknowledged survives whatever comes next. What is no record goes to the quarantine of the store, in
+in batches, one durable commit each. As long as a bundle holds nothing but valid records, cutting and validating are one
+pass. While workers validate, this process writes. Only after the commit is the caller told, so what was acknowledged
+survives whatever comes next. What is no record goes to the quarantine of the store, in
 the same commit as its good neighbours.
 
 The sum always holds, after every commit: read = stored + duplicate + refused + rejected. A repeated import is safe:
 what is there already is counted as duplicate.
 """
 
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
 from bobbin.errors import ResourceError, UsageError
-from bobbin.records.bundle import BundleReader, Damage, Extent, Piece
+from bobbin.records.bundle import BundleReader, Damage, Extent, Piece, Run, skim
+from bobbin.records.salvage import WINDOW_BYTES
 from bobbin.runtime.lines import LineReader
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
@@ -85,104 +89,174 @@ def ingest(
     if batch_records_max < 1 or batch_bytes_max < 1:
         raise UsageError("a batch has room for at least one record")
     reader = _Reader(stream, source=source, form=form, recognises=workers == 0)
-    units = _gather(reader, min(UNIT_RECORDS_MAX, batch_records_max), min(UNIT_BYTES_MAX, batch_bytes_max))
-    writer = _Writer(store, reader, source=source, acknowledge=acknowledge)
-    waiting: deque[_Unit] = deque()
-
-    def raws() -> Iterator[list[bytes]]:
-        for unit in units:
-            waiting.append(unit)
-            yield [extent.raw for extent in unit.extents if extent.record is None]
-
+    writer = _Writer(
+        store,
+        reader,
+        source=source,
+        items_max=batch_records_max,
+        bytes_max=batch_bytes_max,
+        acknowledge=acknowledge,
+    )
+    items_max, bytes_max = min(UNIT_RECORDS_MAX, batch_records_max), min(UNIT_BYTES_MAX, batch_bytes_max)
     with Validators(workers) as pool:
+        if workers:
+            for run in reader.run_ahead(pool):
+                for unit in _cut(run, items_max, bytes_max):
+                    writer.add(unit)
+        waiting: deque[_Unit] = deque()
+
+        def raws() -> Iterator[list[bytes]]:
+            for unit in _gather(reader, items_max, bytes_max):
+                waiting.append(unit)
+                yield [extent.raw for extent in unit.extents]
+
         for answers in pool.validate(raws()):
-            unit = waiting.popleft()
-            too_many = writer.items + unit.items > batch_records_max
-            if writer.items and (too_many or writer.size + unit.size > batch_bytes_max):
-                writer.commit(unit.start)
-            writer.add(unit, answers)
-    if writer.items:
-        writer.commit(reader.bytes_read)
+            writer.add(waiting.popleft(), answers)
+    writer.finish()
     return structs.replace(writer.total, bytes_read=reader.bytes_read, durable_offset=reader.bytes_read)
 
 
 class _Unit:
-    """Neighbours in the stream: extents to validate, and the damage found between them."""
+    """Neighbours in the stream: valid records, or else extents to validate and the damage found between them."""
 
-    __slots__ = ("damages", "extents", "size", "start")
+    __slots__ = ("damages", "extents", "records", "size", "start")
 
     def __init__(self, start: int) -> None:
         self.start: Final = start
+        self.records: Sequence[Record] = ()
         self.extents: Final[list[Extent]] = []
         self.damages: Final[list[Damage]] = []
         self.size = 0
 
     @property
     def items(self) -> int:
-        return len(self.extents) + len(self.damages)
+        return len(self.records) + len(self.extents) + len(self.damages)
 
 
 class _Reader:
-    """The stream as pieces. Holds one chunk and one unfinished piece at a time."""
+    """The stream as pieces. Holds one chunk and one unfinished piece at a time.
+
+    To cut a bundle for certain takes a digest of every record's data, and validating takes the same digest again. So
+    where workers validate, ``run_ahead`` cuts by what the headers declare (for a record of 1,000 bytes that takes 0.9
+    microseconds instead of 5), and has the workers say how far valid records reach: if that is where the cut is, the
+    cut was right. At the first one that was not, or where the stream ends, the cutter takes over. It reads everything
+    again that is behind the last record that was recognised, also what was on its way to workers, and cuts what it
+    would have cut all along.
+    """
 
     def __init__(self, stream: BinaryIO, *, source: str, form: Form, recognises: bool) -> None:
         self._stream: Final = stream
         self._source: Final = source
         self._cutter: Final = LineReader() if form == "jsonl" else BundleReader(recognises=recognises)
+        self._again: Final[deque[bytes]] = deque()
+        """What was read already and is still to be cut."""
+        self._rest = b""
+        """What was left over when ``run_ahead`` stopped cutting."""
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[Piece]:
+        while self._again:
+            yield from self._cutter.feed(self._again.popleft())
         while chunk := self._read():
-            self.bytes_read += len(chunk)
             yield from self._cutter.feed(chunk)
         yield from self._cutter.finish()
 
+    def run_ahead(self, pool: Validators) -> Iterator[Run]:
+        """The valid records at the front of a bundle, validated by workers. To be exhausted before anything else."""
+        if isinstance(self._cutter, LineReader):
+            return
+        offset = 0
+        waiting: deque[bytes] = deque()
+        for records in pool.recognise(self._stretches(waiting)):
+            stretch = waiting.popleft()
+            if self._again:
+                # A cut before this one was wrong, so this one says nothing.
+                self._again.append(stretch)
+                continue
+            size = sum(len(record.raw) for record in records)
+            if records:
+                self._cutter.pass_over(stretch[:size])
+                yield Run(records=records, offset=offset, size=size)
+                offset += size
+            if size < len(stretch):
+                self._again.append(stretch[size:])
+        self._again.append(self._rest)
+
+    def _stretches(self, waiting: deque[bytes]) -> Iterator[bytes]:
+        buffer = bytearray()
+        while not self._again and len(buffer) < WINDOW_BYTES and (chunk := self._read()):
+            buffer += chunk
+            if end := skim(buffer):
+                stretch = bytes(buffer[:end])
+                del buffer[:end]
+                waiting.append(stretch)
+                yield stretch
+        self._rest = bytes(buffer)
+
     def _read(self) -> bytes:
         try:
-            return self._stream.read(CHUNK_BYTES)
+            chunk = self._stream.read(CHUNK_BYTES)
         except OSError as error:
             raise ResourceError(f"cannot read {self._source}: {error.strerror or error}", retry=True) from error
+        self.bytes_read += len(chunk)
+        return chunk
 
 
 class _Writer:
-    """Gathers validated units into a batch, and commits it."""
+    """Gathers validated units into batches, and commits each."""
 
     def __init__(
-        self, store: Sink, reader: _Reader, *, source: str, acknowledge: Callable[[Ingested], None] | None
+        self,
+        store: Sink,
+        reader: _Reader,
+        *,
+        source: str,
+        items_max: int,
+        bytes_max: int,
+        acknowledge: Callable[[Ingested], None] | None,
     ) -> None:
         self._store: Final = store
         self._reader: Final = reader
         self._source: Final = source
+        self._items_max: Final = items_max
+        self._bytes_max: Final = bytes_max
         self._acknowledge: Final = acknowledge
         self._records: list[Record] = []
         self._rejected: list[Rejected] = []
-        self.size = 0
+        self._size = 0
         self.total = Ingested()
 
     @property
-    def items(self) -> int:
+    def _items(self) -> int:
         return len(self._records) + len(self._rejected)
 
-    def add(self, unit: _Unit, answers: list[Validated]) -> None:
-        """Take a unit, and the answers for those of its extents that the reader has not recognised."""
-        validated = iter(answers)
-        for extent in unit.extents:
-            answer = extent.record or next(validated)
+    def add(self, unit: _Unit, answers: Sequence[Validated] = ()) -> None:
+        """Take a unit, and the answers for its extents. Commits first what is there, where both are too much."""
+        too_many = self._items + unit.items > self._items_max
+        if self._items and (too_many or self._size + unit.size > self._bytes_max):
+            self._commit(unit.start)
+        self._records += unit.records
+        for extent, answer in zip(unit.extents, answers, strict=True):
             if isinstance(answer, Invalid):
                 self._reject(answer.raw, answer.reason, answer.detail, extent.offset)
             else:
                 self._records.append(answer)
         for damage in unit.damages:
             self._reject(damage.raw, damage.reason, damage.detail, damage.offset)
-        self.size += unit.size
+        self._size += unit.size
 
-    def commit(self, durable_offset: int) -> None:
+    def finish(self) -> None:
+        """Commit what is left, once the stream has ended."""
+        if self._items:
+            self._commit(self._reader.bytes_read)
+
+    def _commit(self, durable_offset: int) -> None:
         """Write the batch, and say so once it is durable."""
         puts = self._store.put_records(self._records, rejected=self._rejected)
         outcomes = Counter(map(_outcome_of, puts))
         before = self.total
         self.total = Ingested(
-            read=before.read + self.items,
+            read=before.read + self._items,
             stored=before.stored + outcomes[Outcome.STORED],
             duplicate=before.duplicate + outcomes[Outcome.DUPLICATE],
             refused=before.refused + outcomes[Outcome.REFUSED],
@@ -190,7 +264,7 @@ class _Writer:
             bytes_read=self._reader.bytes_read,
             durable_offset=durable_offset,
         )
-        self._records, self._rejected, self.size = [], [], 0
+        self._records, self._rejected, self._size = [], [], 0
         if self._acknowledge is not None:
             self._acknowledge(self.total)
 
@@ -199,15 +273,20 @@ class _Writer:
 
 
 def _gather(pieces: Iterable[Piece], items_max: int, bytes_max: int) -> Iterator[_Unit]:
-    """Gather pieces into units. A unit holds at least one, however large that one is."""
+    """Gather pieces into units. A unit holds at least one, however large that one is; runs are units of their own."""
     unit = _Unit(0)
     items = 0
     for piece in pieces:
-        size = len(piece.raw)
-        if items == items_max or (items and unit.size + size > bytes_max):
+        is_run = isinstance(piece, Run)
+        size = piece.size if isinstance(piece, Run) else len(piece.raw)
+        if items and (is_run or items == items_max or unit.size + size > bytes_max):
             yield unit
-            unit = _Unit(piece.offset)
             items = 0
+        if isinstance(piece, Run):
+            yield from _cut(piece, items_max, bytes_max)
+            continue
+        if not items:
+            unit = _Unit(piece.offset)
         if isinstance(piece, Extent):
             unit.extents.append(piece)
         else:
@@ -216,3 +295,16 @@ def _gather(pieces: Iterable[Piece], items_max: int, bytes_max: int) -> Iterator
         items += 1
     if items:
         yield unit
+
+
+def _cut(run: Run, items_max: int, bytes_max: int) -> Iterator[_Unit]:
+    """The records of a run, in units that keep the bounds."""
+    ends = list(accumulate(len(record.raw) for record in run.records))
+    begin = done = 0
+    while begin < len(ends):
+        end = min(begin + items_max, len(ends), max(begin + 1, bisect_right(ends, done + bytes_max)))
+        unit = _Unit(run.offset + done)
+        unit.records = run.records[begin:end]
+        unit.size = ends[end - 1] - done
+        yield unit
+        begin, done = end, ends[end - 1]

@@ -21,7 +21,7 @@ from msgspec.structs import force_setattr
 
 from bobbin.records import signing
 from bobbin.records.reasons import InvalidRecord, Reason
-from bobbin.records.record import Record, validate
+from bobbin.records.record import Record, recognise_run, validate
 
 
 class Invalid(Struct, frozen=True, array_like=True, tag="invalid"):
@@ -51,6 +51,17 @@ class Validate(Struct, frozen=True, array_like=True, tag="validate"):
         return sum(map(len, self.raws))
 
 
+class Recognise(Struct, frozen=True, array_like=True, tag="recognise"):
+    """A stretch of a bundle that may be valid records, one right after the other."""
+
+    raw: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes the stretch has, for whoever bounds a queue."""
+        return len(self.raw)
+
+
 class Verify(Struct, frozen=True, array_like=True, tag="verify"):
     """A batch of signatures."""
 
@@ -65,8 +76,9 @@ class Verify(Struct, frozen=True, array_like=True, tag="verify"):
 _HEADER: Final = Layout("!I")
 FRAME_BYTES_MAX: Final = 2**32 - 1
 _encoder: Final = msgspec.msgpack.Encoder()
-_request_decoder: Final = msgspec.msgpack.Decoder(Validate | Verify)
+_request_decoder: Final = msgspec.msgpack.Decoder(Validate | Recognise | Verify)
 _validated_decoder: Final = msgspec.msgpack.Decoder(list[Validated])
+_recognised_decoder: Final = msgspec.msgpack.Decoder(tuple[list[int], list[Record]])
 _verdict_decoder: Final = msgspec.msgpack.Decoder(list[bool])
 
 
@@ -84,6 +96,12 @@ def validate_batch(raws: Sequence[bytes]) -> list[Validated]:
     return answers
 
 
+def recognise(raw: bytes) -> list[Record]:
+    """The valid records at the front of a stretch; what follows them, if anything does, is none."""
+    with memoryview(raw) as buffer:
+        return recognise_run(buffer)[0]
+
+
 def verify_batch(items: Sequence[SignatureItem]) -> list[bool]:
     """For each item whether its signature is valid."""
     return [signing.is_valid(public_x, message, signature) for public_x, message, signature in items]
@@ -92,7 +110,7 @@ def verify_batch(items: Sequence[SignatureItem]) -> list[bool]:
 # ---- frames -------------------------------------------------------------------------------------------------------
 
 
-def encode_request(request: Validate | Verify) -> bytes:
+def encode_request(request: Validate | Recognise | Verify) -> bytes:
     """The bytes of a request, without the frame's length."""
     return _encoder.encode(request)
 
@@ -109,6 +127,16 @@ def restore(reply: bytes | bytearray, raws: Sequence[bytes]) -> list[Validated]:
         # Each value was made two lines above and nobody has seen it yet, so that it is frozen harms no one.
         force_setattr(answer, "raw", raw)
     return answers
+
+
+def restore_run(reply: bytes | bytearray, raw: bytes) -> list[Record]:
+    """The answer to a ``Recognise``, each record with its part of the bytes that were asked about."""
+    sizes, records = _recognised_decoder.decode(reply)
+    begin = 0
+    for record, size in zip(records, sizes, strict=True):
+        force_setattr(record, "raw", raw[begin : begin + size])
+        begin += size
+    return records
 
 
 def write_frame(descriptor: int, body: bytes) -> None:
@@ -144,6 +172,12 @@ def _answer(body: bytearray) -> bytes:
     request = _request_decoder.decode(body)
     if isinstance(request, Verify):
         return _encoder.encode(verify_batch(request.items))
+    if isinstance(request, Recognise):
+        records = recognise(request.raw)
+        sizes = [len(record.raw) for record in records]
+        for record in records:
+            force_setattr(record, "raw", b"")
+        return _encoder.encode((sizes, records))
     answers = validate_batch(request.raws)
     for answer in answers:
         force_setattr(answer, "raw", b"")

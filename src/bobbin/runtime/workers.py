@@ -26,11 +26,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime import work
-from bobbin.runtime.work import SignatureItem, Validate, Validated, Verify
+from bobbin.runtime.work import Recognise, SignatureItem, Validate, Validated, Verify
+
+if TYPE_CHECKING:
+    from bobbin.records.record import Record
 
 QUEUE_BATCHES_PER_WORKER: Final = 8
 """Enough work for every worker while the caller's thread commits what came before."""
@@ -43,7 +46,7 @@ BATCHES_AT_WORKER_MAX: Final = 2
 _PIPE_BYTES: Final = 1024 * 1024
 _REAP_SECONDS_MAX: Final = 5.0
 
-Request = TypeVar("Request", Validate, Verify)
+Request = TypeVar("Request", Validate, Recognise, Verify)
 Answer = TypeVar("Answer")
 
 
@@ -52,7 +55,7 @@ class _Job:
 
     __slots__ = ("reply", "request")
 
-    def __init__(self, request: Validate | Verify) -> None:
+    def __init__(self, request: Validate | Recognise | Verify) -> None:
         self.request: Final = request
         self.reply: bytearray | None = None
 
@@ -93,6 +96,12 @@ class Validators(AbstractContextManager["Validators"]):
             requests = (Validate(list(batch)) for batch in batches)
             return self._run(requests, lambda request, reply: work.restore(reply, request.raws))
         return map(work.validate_batch, batches)
+
+    def recognise(self, stretches: Iterable[bytes]) -> "Iterator[list[Record]]":
+        """For each stretch of a bundle, in order, the valid records at its front."""
+        if self._workers:
+            return self._run(map(Recognise, stretches), lambda request, reply: work.restore_run(reply, request.raw))
+        return map(work.recognise, stretches)
 
     def verify(self, items: Iterable[SignatureItem]) -> Iterator[bool]:
         """For each (verifier's x-coordinate, message, signature), in order, whether the signature is valid."""

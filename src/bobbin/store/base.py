@@ -11,15 +11,16 @@
 One conformance kit (``tests/conformance``) holds every implementation to these promises.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import NewType, Protocol
+from typing import NewType, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from bobbin.errors import ResourceError
+from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText, Kind
@@ -27,6 +28,15 @@ from bobbin.records.record import Record
 
 StoreRecordId = NewType("StoreRecordId", int)
 """A record's place in the commit order of one store: 1, 2, 3, … with gaps where records were removed."""
+
+FieldValue: TypeAlias = tuple[str, str, str]
+"""Name, index and value of one field of a record."""
+
+Fields: TypeAlias = list[tuple[FieldValue, ...] | None]
+"""The fields of many records, record by record; None for one that is not stored."""
+
+KEPT_BYTES_MAX = 256 * 1024 * 1024
+"""The longest value that ``keep`` takes."""
 
 Progress = Callable[[int, int], None]
 """Called now and then with (done, total) during long work."""
@@ -103,6 +113,31 @@ class Refusal(Struct, frozen=True, kw_only=True):
     tai: int
 
 
+class Mark(Struct, frozen=True):
+    """A moment of one store, for asking later what has changed since. It means nothing to another store."""
+
+    high_water: StoreRecordId = StoreRecordId(0)
+    removal: int = 0
+    """How many removals, refusals and lifted refusals have been written down."""
+
+
+class StoreChanges(Struct, frozen=True, kw_only=True):
+    """What has happened between a mark and now. A record that came and went in between is told of all the same."""
+
+    mark: Mark
+    """Now."""
+    stored: tuple[HashText, ...] = ()
+    """Records that were stored since and are still there, in commit order."""
+    removed: frozenset[HashText] = frozenset()
+    """Records that were stored and then taken out; some may be stored again."""
+    refused: frozenset[HashText] = frozenset()
+    """Records that were refused without being stored."""
+    lifted: frozenset[HashText] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.stored or self.removed or self.refused or self.lifted)
+
+
 class StoredRecord(Struct, frozen=True):
     """A record as a scan or listing yields it."""
 
@@ -174,6 +209,30 @@ class View(Protocol):
     @property
     def facts(self) -> FactSource: ...
 
+    def absent(self, records: Collection[str]) -> frozenset[str]:
+        """Those that are neither stored nor refused. A text that is no name of a record is absent too."""
+        ...
+
+    def fields(self, records: Sequence[str], names: frozenset[str] | None = None) -> Fields:
+        """For each record its fields of these names (without names: all), by name and then by index as a number."""
+        ...
+
+    def mark(self) -> Mark:
+        """This moment, for asking later what has changed since."""
+        ...
+
+    def changes(self, after: Mark) -> StoreChanges:
+        """What has happened since a mark of this store. Raises ``UsageError`` for a mark that lies ahead."""
+        ...
+
+    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``."""
+        ...
+
+    def kept(self, kind: str, key: str) -> bytes | None:
+        """What was kept last under this name, or None."""
+        ...
+
 
 class Snapshot(View, AbstractContextManager["Snapshot"], Protocol):
     """A coherent view of one moment. Close it soon: an open snapshot keeps old pages alive."""
@@ -222,6 +281,14 @@ class Store(View, AbstractContextManager["Store"], Protocol):
         ...
 
     def snapshot(self) -> Snapshot: ...
+
+    def keep(self, kind: str, key: str, value: bytes | None) -> None:
+        """Keep a value under a name, in place of what was there; None takes it out.
+
+        For what can be made again and only saves work: caches, and where an exchange left off. Nobody is woken. A value
+        of more than ``KEPT_BYTES_MAX`` bytes is a ``UsageError``.
+        """
+        ...
 
     def subscribe(self, wake: Callable[[StoreRecordId], None]) -> Callable[[], None]:
         """Call ``wake`` with the new high-water mark after each commit of this store object; returns the undo.

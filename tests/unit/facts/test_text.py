@@ -1,5 +1,6 @@
 import re
 import unicodedata
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,34 @@ def test_whatever_reads_as_a_constant_is_spelled_as_it_is_read(spelled: str) -> 
     except UnknownEscape:
         return
     assert quote(value) == f"'{spelled}'"
+
+
+def test_no_value_has_two_spellings() -> None:
+    """ILC-012: every short text over the characters that matter, and every escape of one ASCII character."""
+    spellings: dict[str, str] = {}
+    for length in range(5):
+        for pieces in product("an'\\\n\t", repeat=length):
+            spelled = "".join(pieces)
+            if not re.fullmatch(CONSTANT, f"'{spelled}'"):
+                continue
+            try:
+                value = unescape(spelled)
+            except UnknownEscape:
+                continue
+            assert spellings.setdefault(value, spelled) == spelled
+            assert quote(value) == f"'{spelled}'"
+    # Two plain characters and three escapes of two: 1 + 2 + 7 + 20 + 61 texts that can be read.
+    assert len(spellings) == 91
+    known = [character for character in map(chr, range(128)) if _is_escape(character)]
+    assert known == sorted("\\'nrt")
+
+
+def _is_escape(character: str) -> bool:
+    try:
+        unescape(f"\\{character}")
+    except UnknownEscape:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("character", [*map(chr, (*(set(range(32)) - {9, 10, 13}), 0x7F, 0xD800, 0xDFFF))])

@@ -1,12 +1,18 @@
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from bobbin.errors import UsageError
-from bobbin.facts.extract import Fact
+from bobbin.facts.extract import Fact, extract
+from bobbin.facts.relations import Pattern, Tuple, agrees
 from bobbin.policy.claims import Claims
-from bobbin.policy.decide import decide, evaluate
+from bobbin.policy.decide import Decision, Situation, decide, evaluate
 from bobbin.policy.modules import deny_all_selector
 from bobbin.policy.operands import Origin
 from bobbin.policy.runtime_facts import RuntimeFacts
+from bobbin.policy.views import RecordFacts
+from bobbin.records.record import Record, build_plex
 from tests.policy_worlds import (
     ALICE,
     BOB,
@@ -22,6 +28,16 @@ from tests.policy_worlds import (
 )
 
 _P, _Q, _R = plex(1), plex(2), plex(3)
+_CLOSURE = (
+    "SelectHave(P) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'member').\n"
+    "SelectHave(P) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'ding'), Field(P,'Signed-By',_,V), "
+    "ActiveMember(V).\n"
+    "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), "
+    "AdvertisedField(P,S,'App',_,'member').\n"
+    "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), "
+    "AdvertisedField(P,S,'App',_,'ding'), AdvertisedField(P,S,'Signed-By',_,V), ActiveMember(V).\n"
+    "ActiveMember(V) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'member'), Field(P,'Name',_,V).\n"
+)
 _NOTHING = "SelectHave(P) :- Have(P), not Have(P).\n"
 
 
@@ -70,6 +86,12 @@ def test_requests_need_an_advertisement_and_both_selectors() -> None:
     assert decide(policy(EVERYTHING, DING), situation(stored(), advertised)).may_request == {_P}
     unadvertised = f"SelectAdvertised('{_R}','{BOB}').\nSelectAdvertised(P,S) :- Advertised(P,S).\n"
     assert decide(policy(unadvertised, unadvertised), situation(stored(), advertised)).may_request == {_P, _Q}
+
+
+def test_equal_stores_without_advertisements_request_nothing() -> None:
+    """ILC-081: not even records that both modules name."""
+    named = "".join(f"SelectAdvertised('{hash}','{BOB}').\n" for hash in (_P, _Q)) + EVERYTHING
+    assert decide(policy(named, named), situation(stored(record(_P)))).may_request == frozenset()
 
 
 def test_a_selection_of_another_sources_advertisement_counts_for_nothing() -> None:
@@ -191,6 +213,14 @@ def test_a_fact_in_a_module_changes_no_origin() -> None:
     assert evaluation.visible == {_P}
 
 
+def test_a_module_that_names_another_origin_is_shown_no_more() -> None:
+    """ILC-053: the view is made for the origin that setup assigned, whatever the rules say of themselves."""
+    query = f"Queryable(P,'{ALICE}') :- Have(P).\nQueryable('{_P}','{BOB}') :- Have('{_P}').\n"
+    peer = f"SelectHave(P) :- Have(P).\nOrigin('{ALICE}').\n"
+    evaluation = evaluate(policy(EVERYTHING, peer, query), situation(stored(record(_P), record(_Q))))
+    assert evaluation.visible == evaluation.decision.may_send == {_P}
+
+
 def test_runtime_facts_reach_both_modules() -> None:
     runtime = RuntimeFacts(here=ALICE, peer=BOB, transport_encrypted=True, tick_tai="1640995200:000000000")
     asks = (
@@ -223,20 +253,74 @@ def test_claims_of_another_source_are_refused() -> None:
 
 def test_evidence_opens_the_way_for_more() -> None:
     """The closure example of Lace-050: members are known by stored evidence."""
-    rules = (
-        "SelectHave(P) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'member').\n"
-        "SelectHave(P) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'ding'), Field(P,'Signed-By',_,V), "
-        "ActiveMember(V).\n"
-        "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), "
-        "AdvertisedField(P,S,'App',_,'member').\n"
-        "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), "
-        "AdvertisedField(P,S,'App',_,'ding'), AdvertisedField(P,S,'Signed-By',_,V), ActiveMember(V).\n"
-        "ActiveMember(V) :- Have(P), Field(P,'Group',_,'u'), Field(P,'App',_,'member'), Field(P,'Name',_,V).\n"
-    )
     evidence = {"Group": "u", "App": "member", "Name": BOB}
     note = {"Group": "u", "App": "ding", "Signed_By": BOB}
     advertised = claims({_P: evidence, _Q: note})
-    first = decide(policy(rules, rules), situation(stored(), advertised))
+    first = decide(policy(_CLOSURE, _CLOSURE), situation(stored(), advertised))
     assert first.may_request == {_P}
-    then = decide(policy(rules, rules), situation(stored(record(_P, **evidence)), advertised))
+    then = decide(policy(_CLOSURE, _CLOSURE), situation(stored(record(_P, **evidence)), advertised))
     assert then.may_request == {_P, _Q}
+
+
+def test_evidence_outside_the_view_makes_nobody_a_member() -> None:
+    """IL-298: the closure example as the peer's module. It knows its members by the records that it may see."""
+    evidence = record(_P, Group="u", App="member", Name=BOB)
+    note = record(_Q, Group="u", App="ding", Signed_By=BOB)
+    hidden = policy(EVERYTHING, _CLOSURE, _visible_only(_Q))
+    shown = policy(EVERYTHING, _CLOSURE, _visible_only(_P, _Q))
+    assert decide(hidden, situation(stored(evidence, note))).may_send == frozenset()
+    assert decide(shown, situation(stored(evidence, note))).may_send == {_P, _Q}
+
+
+def test_the_query_policy_reads_runtime_facts() -> None:
+    """ILC-069."""
+    query = "Queryable(P,O) :- Have(P), Viewer(O), TransportEncrypted(), Peer(O).\n"
+    link, facts = policy(EVERYTHING, query=query), stored(record(_P))
+    proven = RuntimeFacts(here=ALICE, peer=BOB, transport_encrypted=True)
+    assert evaluate(link, situation(facts, runtime=proven)).visible == {_P}
+    assert evaluate(link, situation(facts)).visible == frozenset()
+
+
+def test_no_clock_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IL-069: a rule about time asks the tick, so one situation has one answer at any hour."""
+    recent = "SelectHave(P) :- Have(P), Field(P,'TAI',_,D), TickTAI(T), TaiSub(T,'1000000000',S), Ge(D,S).\n"
+    facts = stored(record(_P, TAI="1640995199:000000000"), record(_Q, TAI="1640995198:999999999"))
+    runtime = RuntimeFacts(here=ALICE, peer=BOB, tick_tai="1640995200:000000000")
+    for moment in (0, 1640995200, 4102444800):
+        for name in ("time", "monotonic"):
+            monkeypatch.setattr(time, name, lambda moment=moment: float(moment))
+            monkeypatch.setattr(time, f"{name}_ns", lambda moment=moment: moment * 10**9)
+        assert decide(policy(recent, recent), situation(facts, runtime=runtime)).may_send == {_P}
+
+
+class _OnDemand:
+    """Facts that are made from records when somebody asks, and not kept."""
+
+    def __init__(self, *records: Record) -> None:
+        self._records = records
+
+    def enumerate(self, predicate: str) -> Iterator[Tuple]:
+        return (values for record in self._records for name, values in extract(record) if name == predicate)
+
+    def match(self, predicate: str, pattern: Pattern) -> Iterator[Tuple]:
+        return (values for values in self.enumerate(predicate) if agrees(values, pattern))
+
+
+def test_facts_made_on_demand_decide_like_facts_in_memory() -> None:
+    """IL-287, IL-288: also for the peer's module, which sees them through its view."""
+    shown = build_plex(group="u", app="ding", name="a", tai_ns=0, data=b"", extras=[("X", "1"), ("X", "2")])
+    hidden = build_plex(group="u", app="secret", name="b", tai_ns=0, data=b"", extras=[("X", "2")])
+    query = "Queryable(P,O) :- Have(P), not Field(P,'App',_,'secret'), Viewer(O).\n"
+    asks = "SelectHave(P) :- Have(P), Field(P,'X',I,V), Field(Q,'X',J,V), Ne(I,J), Have(Q).\n"
+    made = _OnDemand(shown, hidden)
+    link = policy(EVERYTHING, asks, query)
+    runtime = RuntimeFacts(here=ALICE, peer=BOB)
+    decisions = []
+    for facts in (made, RecordFacts.of_records([shown, hidden])):
+        where = Situation(facts=facts, claims=Claims(Origin(BOB)), runtime=runtime)
+        evaluation = evaluate(link, where)
+        assert evaluation.visible == {shown.hash}
+        decisions.append(evaluation.decision)
+        open_link = policy(EVERYTHING, asks, SHOW_EVERYTHING)
+        assert decide(open_link, where).may_send == {shown.hash, hidden.hash}
+    assert decisions[0] == decisions[1] == Decision(may_send=frozenset(), may_request=frozenset())

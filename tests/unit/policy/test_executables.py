@@ -9,8 +9,21 @@ from bobbin.policy.executables import Budgets, LocalPolicy, Part, PolicyCache, P
 from bobbin.policy.modules import MalformedModule, compile_query, compile_selector
 from bobbin.policy.operands import Operand, Origin
 from bobbin.policy.plan import Plan, make_plan
+from bobbin.policy.runtime_facts import RuntimeFacts
 from bobbin.policy.views import RecordFacts
-from tests.policy_worlds import ALICE, BOB, DING, EVERYTHING, plex, policy, record, situation, stored
+from tests.policy_worlds import (
+    ALICE,
+    BOB,
+    DING,
+    EVERYTHING,
+    SHOW_EVERYTHING,
+    claims,
+    plex,
+    policy,
+    record,
+    situation,
+    stored,
+)
 
 _CROSS = "SelectHave(P) :- Have(P), Have(Q), Have(R), Ne(Q,R).\n"
 _OWN = compile_selector(EVERYTHING)
@@ -159,3 +172,39 @@ def test_the_number_of_peers_is_bounded_too() -> None:
     assert len(cache) == 2
     with pytest.raises(UsageError):
         PolicyCache(peers_max=0)
+
+
+def test_a_query_policy_leaves_no_trace_in_the_plan() -> None:
+    """ILC-055: the plan is what the peer learns, and it names the two selectors only."""
+    plans = {policy(EVERYTHING, DING, query).plan.canonical for query in (None, "", SHOW_EVERYTHING)}
+    assert len(plans) == 1
+    assert b"query" not in plans.pop()
+
+
+def test_both_sides_evaluate_one_plan_each_with_its_own_verifier() -> None:
+    """IL-068, IL-123: the verifier of the evaluating side is a parameter, not a part of the plan."""
+    mine = "SelectHave(P) :- Have(P), Here(V), Field(P,'Signed-By',_,V).\n"
+    facts = stored(record(plex(1), Signed_By=ALICE), record(plex(2), Signed_By=BOB))
+    sides = (
+        (policy(mine, mine, SHOW_EVERYTHING), RuntimeFacts(here=ALICE, peer=BOB), BOB),
+        (
+            policy(mine, mine, SHOW_EVERYTHING, own_origin=BOB, peer_origin=ALICE),
+            RuntimeFacts(here=BOB, peer=ALICE),
+            ALICE,
+        ),
+    )
+    assert len({link.plan.canonical for link, _, _ in sides}) == 1
+    assert len({link.plan.identifier for link, _, _ in sides}) == 1
+    sent = [decide(link, situation(facts, claims({}, peer), runtime)).may_send for link, runtime, peer in sides]
+    assert sent == [{plex(1)}, {plex(2)}]
+
+
+def test_plans_of_one_peer_are_kept_apart() -> None:
+    """IL-021: no plan gets the executables of another one, however often both are asked for."""
+    facts = stored(record(plex(1), App="1"), record(plex(2), App="2"))
+    cache = PolicyCache()
+    for _ in range(2):
+        for number in (1, 2):
+            link = cache.prepare(_plan(_module(number)), 1, own=_OWN, peer_module=_module(number).encode())
+            assert link.plan == _plan(_module(number))
+            assert decide(link, situation(facts)).may_send == {plex(number)}

@@ -119,6 +119,22 @@ def test_a_bad_module_of_a_peer_never_becomes_a_selector(raw: bytes, fault: Faul
     assert fault in {diagnostic.fault for diagnostic in refused.value.diagnostics}
 
 
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        (b"SelectHave(P) :- Have(Q).\n", Fault.UNSAFE),
+        (b"Odd(P) :- Have(P), not Odd(P).\nSelectHave(P) :- Odd(P).\n", Fault.UNSTRATIFIED),
+        (b"Helper(P) :- Have(P).\n", Fault.FACET),
+        (b"SelectHave(P) :- Have(P), Unheard(P).\n", Fault.UNKNOWN_PREDICATE),
+    ],
+)
+def test_a_received_selector_is_valid_as_a_program_and_for_its_role(raw: bytes, fault: Fault) -> None:
+    """IL-122: the bytes are canonical and have their name; only what they say is wrong."""
+    with pytest.raises(MalformedModule) as refused:
+        receive_selector(raw, identifier(raw))
+    assert [diagnostic.fault for diagnostic in refused.value.diagnostics] == [fault]
+
+
 def test_the_role_of_a_text_shows_in_what_it_defines() -> None:
     assert role_of(compile_selector(DING).program) is Role.SELECTOR
     assert role_of(default_query().program) is Role.QUERY

@@ -1,6 +1,7 @@
 import pytest
 
 from bobbin.errors import PeerError, UsageError
+from bobbin.policy import plan as plan_module
 from bobbin.policy.operands import Operand, Origin
 from bobbin.policy.plan import MalformedPlan, Plan, link_identifier, make_plan, parse_plan
 from tests.policy_worlds import ALICE, BOB, DING_IDENTIFIER
@@ -116,3 +117,16 @@ def test_a_plan_of_our_own_is_checked_too() -> None:
         make_plan(_BOB, Operand(module=_OTHER, origin=Origin("local")))
     with pytest.raises(UsageError):
         make_plan(_BOB, _ALICE, {"colour": "red"})
+
+
+def test_parameters_ascend_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ILC-063: there is one known parameter so far; the order holds for any number."""
+    known = {name: lambda value: value == "x" for name in ("a", "b", "É")}
+    monkeypatch.setattr(plan_module, "_PARAMETERS", known)
+    made = make_plan(_BOB, _ALICE, {"É": "x", "b": "x", "a": "x"})
+    lines = [f"ExchangeParameter('{name}','x')\n" for name in ("a", "b", "É")]
+    assert made.canonical == (_HEAD + _ZERO + _ONE + "".join(lines)).encode()
+    assert parse_plan(made.canonical) == made
+    for order in ((1, 0, 2), (0, 2, 1), (2, 1, 0)):
+        with pytest.raises(MalformedPlan):
+            parse_plan((_HEAD + _ZERO + _ONE + "".join(lines[place] for place in order)).encode())

@@ -1,6 +1,7 @@
 import pytest
 
 from bobbin.datalog.diagnostics import Fault, InvalidProgram
+from bobbin.policy import vocabulary
 from bobbin.policy.modules import compile_query, compile_selector
 
 _BASE = {
@@ -95,3 +96,11 @@ def test_queryable_is_a_head_only_in_query_modules() -> None:
 
 def test_a_name_that_merely_begins_alike_is_free() -> None:
     assert _faults("selector", "Haves(P) :- Have(P). MaySender(P) :- Have(P). KnotProofs(P) :- Have(P).") == set()
+
+
+def test_a_selector_reads_these_facts_and_no_others() -> None:
+    """IL-066: whatever else a machine knows of itself has no name in a peer's rules."""
+    assert set(vocabulary.SELECTOR.base) == _BASE.keys() - set(_VIEW)
+    assert set(vocabulary.QUERY.base) == _BASE.keys()
+    for private in ("HostName", "StoreSize", "Clock", "WallTime"):
+        assert _faults("selector", f"Helper(X) :- {private}(X).") == {Fault.UNKNOWN_PREDICATE}

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from bobbin.records.bundle import BundleReader, Extent, Piece
+from bobbin.records.bundle import BundleReader, Damage, Extent, Piece
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import build_plex, seal, validate
 from bobbin.records.signing import SigningKey
@@ -63,7 +63,7 @@ def check_tiling(bundle: bytes, pieces: list[Piece]) -> None:
     for piece in pieces:
         assert piece.raw
         assert piece.offset == offset
-        assert isinstance(piece, Extent) or piece.reason
+        assert not isinstance(piece, Damage) or piece.reason
         offset += len(piece.raw)
 
 

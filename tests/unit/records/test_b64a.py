@@ -91,3 +91,17 @@ def test_texts_of_one_length_sort_like_their_bytes(values: list[bytes]) -> None:
 @given(st.binary(max_size=30).filter(lambda data: len(data) % 3 == 0), st.binary(min_size=1, max_size=30))
 def test_a_strict_prefix_sorts_first(head: bytes, tail: bytes) -> None:
     assert b64a.encode(head) < b64a.encode(head + tail)
+
+
+@given(st.binary(min_size=1, max_size=70), st.data())
+def test_the_quick_decoding_agrees_with_the_careful_one(raw: bytes, data: st.DataObject) -> None:
+    symbols = bytearray(b64a.encode_bytes(raw))
+    assert b64a.decode_counted(bytes(symbols)) == raw
+    symbols[data.draw(st.integers(0, len(symbols) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        expected = b64a.decode(bytes(symbols))
+    except b64a.B64aError:
+        with pytest.raises(b64a.B64aError):
+            b64a.decode_counted(bytes(symbols))
+    else:
+        assert b64a.decode_counted(bytes(symbols)) == expected

@@ -9,7 +9,7 @@ from bobbin import profile
 from bobbin.errors import UsageError
 from bobbin.records import bundle as bundle_module
 from bobbin.records import salvage
-from bobbin.records.bundle import BundleReader, Damage, Extent
+from bobbin.records.bundle import BundleReader, Damage, Extent, Run, skim
 from bobbin.records.reasons import Reason
 from bobbin.records.salvage import BundleReason
 from tests.unit.records import forge
@@ -474,3 +474,36 @@ def test_a_planted_seal_stays_inside_when_the_header_section_is_gone(
 def test_long_junk_takes_the_next_seal_along() -> None:
     pieces = read(BEFORE + bytes(1000) + AFTER + LAST)
     assert names(imported(pieces)) == ["before", "last"]
+
+
+def test_a_run_holds_the_valid_records_that_stand_together() -> None:
+    forged = BEFORE.replace(b"Signature: ", b"Signature: 0", 1)
+    reader = BundleReader(recognises=True)
+    pieces = reader.feed(BEFORE + AFTER + forged + LAST) + reader.finish()
+    check_tiling(BEFORE + AFTER + forged + LAST, pieces)
+    first, *_, last = pieces
+    assert isinstance(first, Run)
+    assert [record.raw for record in first.records] == [BEFORE, AFTER]
+    assert (first.offset, first.size) == (0, len(BEFORE + AFTER))
+    assert isinstance(last, Run)
+    assert [record.raw for record in last.records] == [LAST]
+    assert last.offset == len(BEFORE + AFTER + forged)
+
+
+def test_what_is_passed_over_counts_as_read() -> None:
+    reader = BundleReader()
+    reader.pass_over(BEFORE * 200)
+    reader.pass_over(AFTER)
+    assert reader.feed(LAST) == [Extent(raw=LAST, offset=len(BEFORE * 200 + AFTER))]
+
+
+def test_skimming_finds_the_last_record_that_is_all_there() -> None:
+    whole = BEFORE + AFTER + LAST
+    assert skim(whole) == len(whole)
+    assert skim(bytearray(whole[:-1])) == len(BEFORE + AFTER)
+    assert skim(whole[: len(BEFORE) - 1]) == skim(b"") == 0
+
+
+@pytest.mark.parametrize("length", [b"", b"x", b"1x", b"-1", b"1" * 20, "²".encode()])
+def test_skimming_stops_at_a_length_that_is_none(length: bytes) -> None:
+    assert skim(BEFORE + b"Data-Length: " + length + b"\n\n" + AFTER) == len(BEFORE)

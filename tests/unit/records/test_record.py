@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bobbin import profile
 from bobbin.errors import UsageError
 from bobbin.records import b64a, record, tai
+from bobbin.records.canonical import MARKLINE_SIZE, markline
 from bobbin.records.coordinate import Coordinate
 from bobbin.records.ids import HashText, Kind
 from bobbin.records.reasons import InvalidRecord, Reason
@@ -271,3 +272,32 @@ def test_records_are_values_that_travel() -> None:
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=record.Record) == made
         with pytest.raises(AttributeError):
             made.raw = b""  # type: ignore[misc]
+
+
+def test_a_run_ends_where_no_valid_record_follows() -> None:
+    blob, plex = build_blob(b"one"), build_plex(group="u", app="a", name="n", tai_ns=1, data=b"two")
+    records = [blob, plex, blob]
+    raw = b"".join(one.raw for one in records)
+    assert record.recognise_run(memoryview(raw)) == (records, len(raw))
+    assert record.recognise_run(memoryview(raw[:-1])) == ([blob, plex], len(blob.raw + plex.raw))
+    assert record.recognise_run(memoryview(b"?" + raw)) == ([], 0)
+    assert record.recognise_run(memoryview(b"")) == ([], 0)
+
+
+@pytest.mark.parametrize("line", [b"Signed-By: V.", b"Signature: "])
+@pytest.mark.parametrize("symbol", [b"+", b"=", b"\n", b"\xff", b"-", b"\0"])
+def test_a_byte_that_is_no_symbol_is_refused(line: bytes, symbol: bytes) -> None:
+    sealed = load_record("seal-1.record")
+    at = sealed.index(line) + len(line) + 5
+    payload = sealed[MARKLINE_SIZE:at] + symbol + sealed[at + 1 :]
+    with pytest.raises(InvalidRecord):
+        validate(markline(Kind.SEAL, payload) + payload)
+
+
+@pytest.mark.parametrize("group", [b".", b"a/..", b" a", b"a//b", b"a\x7f", b"e\xcc\x81", b"\xff", b"a" * 256, b"a|b"])
+def test_a_group_that_is_no_path_is_refused_every_time(group: bytes) -> None:
+    blob = build_blob(b"data").raw
+    payload = b"Group: %b\nApp: a\nName: n\nTAI: 0000000001:000000000\n%b" % (group, blob)
+    for _ in range(2):
+        with pytest.raises(InvalidRecord):
+            validate(markline(Kind.PLEX, payload) + payload)

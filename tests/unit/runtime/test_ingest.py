@@ -130,6 +130,42 @@ def test_what_is_no_record_is_rejected_with_source_offset_and_reason(workers: in
     assert set(store.kept) == {record.hash for record in RECORDS} - {RECORDS[5].hash}
 
 
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that many stretches come of, so that some are on their way when one turns out to be cut wrong."""
+    monkeypatch.setattr(module, "CHUNK_BYTES", 700)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("at", [0, 1, 9, 18, 19])
+@pytest.mark.parametrize("damage", ["signature", "length", "mark", "lost", "added", "planted"])
+def test_workers_that_run_ahead_change_nothing(at: int, damage: str) -> None:
+    raws = [record.raw for record in RECORDS]
+    raws[at] = {
+        "signature": lambda raw: raw.replace(b"Signature: ", b"Signature: 0", 1),
+        "length": lambda raw: raw.replace(b"Data-Length: 40", b"Data-Length: 4"),
+        "mark": lambda raw: b"?" + raw[1:],
+        "lost": lambda raw: raw[:100] + raw[300:],
+        "added": lambda raw: raw + b"\n\nData-Length: 7\n\n",
+        "planted": lambda raw: raw[:-40] + RECORDS[0].raw,
+    }[damage](raws[at])
+    data = b"".join(raws)
+    stores = Memory(), Memory()
+    totals = [run(store, data, workers=workers) for store, workers in zip(stores, (0, 2), strict=True)]
+    assert totals[0] == totals[1]
+    assert totals[0].rejected > 0
+    assert list(stores[0].kept.items()) == list(stores[1].kept.items())
+    assert sorted(stores[0].rejected, key=str) == sorted(stores[1].rejected, key=str)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_workers_take_a_record_that_is_longer_than_a_chunk() -> None:
+    records = [make(1), make(2, size=5000), make(3)]
+    store = Memory()
+    assert run(store, bundle(records), workers=1).stored == 3
+    assert list(store.kept.values()) == [record.raw for record in records]
+
+
 def test_a_line_that_says_no_record_is_rejected() -> None:
     store = Memory()
     lines = [jsonl.encode(RECORDS[0]), b"{}", jsonl.encode(RECORDS[1])]

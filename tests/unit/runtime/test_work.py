@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from bobbin.records import signing
 from bobbin.records.reasons import Reason
-from bobbin.records.record import Blob, Plex, Seal, build_blob, build_plex, seal
+from bobbin.records.record import Blob, Plex, Record, Seal, build_blob, build_plex, seal
 from bobbin.runtime import work
-from bobbin.runtime.work import Invalid, Validate, Verify
+from bobbin.runtime.work import Invalid, Recognise, Validate, Verify
 
 KEY = signing.SigningKey.from_secret(bytes(range(32)))
 BLOB = build_blob(b"hello")
@@ -59,6 +59,14 @@ def test_the_bytes_of_a_record_do_not_travel_back() -> None:
 @given(st.lists(st.one_of(st.binary(max_size=300), st.sampled_from([BLOB.raw, PLEX.raw, SEAL.raw, SEAL.raw[4:]]))))
 def test_travelling_changes_no_answer(raws: list[bytes]) -> None:
     assert ask(raws) == work.validate_batch(raws)
+
+
+@given(st.lists(st.sampled_from([BLOB, PLEX, SEAL])), st.sampled_from([b"", b"?", SEAL.raw[:-1]]))
+def test_the_records_at_the_front_of_a_stretch_come_back(records: list[Record], rest: bytes) -> None:
+    stretch = b"".join(record.raw for record in records) + rest
+    reply = work._answer(bytearray(work.encode_request(Recognise(stretch))))
+    assert work.restore_run(reply, stretch) == work.recognise(stretch) == records
+    assert Recognise(stretch).size == len(stretch)
 
 
 def test_signatures_are_verified_one_by_one() -> None:

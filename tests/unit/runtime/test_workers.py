@@ -56,6 +56,13 @@ def test_answers_come_in_the_order_of_the_batches(workers: int) -> None:
     assert answers == [work.validate_batch(batch) for batch in batches]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stretches_are_recognised_in_order(workers: int) -> None:
+    stretches = [b"".join(batch) for batch in mixed_batches()] * 3
+    with Validators(workers) as pool:
+        assert list(pool.recognise(iter(stretches))) == [work.recognise(stretch) for stretch in stretches]
+
+
 def test_a_pool_serves_one_input_after_another() -> None:
     batches = mixed_batches()
     with Validators(1) as pool:

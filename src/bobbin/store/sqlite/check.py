@@ -17,11 +17,11 @@ from bobbin.facts import relations
 from bobbin.facts.extract import extract
 from bobbin.records import ids
 from bobbin.records import record as records
-from bobbin.records.ids import HashText
+from bobbin.records.ids import HashText, Kind
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Blob, Record, Seal
 from bobbin.store.base import Finding, Progress
-from bobbin.store.sqlite import coding, facts, lookup, migrations, tally
+from bobbin.store.sqlite import changes, coding, facts, lookup, migrations, tally
 
 _PROGRESS_EVERY: Final = 256
 _DAMAGE: Final = (apsw.Error, BobbinError, AttributeError, TypeError, ValueError)
@@ -54,6 +54,7 @@ def check(connection: apsw.Connection, *, progress: Progress | None) -> Iterator
     yield from _guarded("numbers", _check_numbers(connection))
     yield from _guarded("refusals", _check_refusals(connection))
     yield from _guarded("quarantine", _check_quarantine(connection))
+    yield from _guarded("changes", _check_changes(connection))
 
 
 def _guarded(where: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -211,3 +212,26 @@ def _check_refusals(connection: apsw.Connection) -> Iterator[Finding]:
             yield Finding(where, "its key is not that of its digest")
         if (stored := lookup.locate(connection, hash_text)) is not None:
             yield Finding(where, f"the refused record is stored, as record {stored}")
+
+
+def _check_changes(connection: apsw.Connection) -> Iterator[Finding]:
+    """What was last written down about a record agrees with whether it is refused. Older refusals have no line."""
+    last_given = changes.mark(connection).removal
+    latest: dict[HashText, tuple[int, changes.What]] = {}
+    for number, what, kind, digest in connection.execute("SELECT id, what, kind, digest FROM change ORDER BY id"):
+        where = f"change {number}"
+        try:
+            latest[coding.hash_text(Kind(kind), digest)] = number, changes.What(what)
+        except ValueError:
+            yield Finding(where, "nothing that is written down reads like this")
+            continue
+        if len(digest) != ids.DIGEST_SIZE:
+            yield Finding(where, f"a digest has {ids.DIGEST_SIZE} bytes, not {len(digest)}")
+        if number > last_given:
+            yield Finding(where, "its number was never given")
+    for name, (number, what) in latest.items():
+        is_refused = connection.execute("SELECT 1 FROM refusal WHERE hash = ?", (name,)).get is not None
+        if is_refused == (what is changes.What.LIFTED):
+            yield Finding(
+                f"change {number} {name}", f"the last word is {what.name.lower()}, the refusals say otherwise"
+            )

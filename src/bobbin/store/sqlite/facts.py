@@ -30,12 +30,13 @@ import apsw
 from msgspec import Struct
 
 from bobbin.facts import relations
+from bobbin.facts.extract import Fact
 from bobbin.facts.relations import Pattern, Tuple
 from bobbin.records import b64a, ids, tai
 from bobbin.records.canonical import SEAL_HEAD_SIZE
 from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.signing import SIGNATURE_SIZE
-from bobbin.store.sqlite import coding, lookup
+from bobbin.store.sqlite import coding, lookup, wide
 from bobbin.store.sqlite.readers import Moment
 
 _FIRST: Final = "0"
@@ -218,7 +219,7 @@ def _fields_by_name(connection: apsw.Connection, name: str, value: str | None) -
 
 
 def _wide_fields(connection: apsw.Connection, rows: apsw.Cursor) -> Iterator[Tuple]:
-    with _Signatures(connection) as signatures:
+    with Signatures(connection) as signatures:
         for number, kind, digest, group, app, name, column, data_length, signer in rows:
             own = coding.hash_text(kind, digest)
             yield own, "Type", _FIRST, own[0]
@@ -239,12 +240,12 @@ def _header_fields(connection: apsw.Connection, statement: str, bindings: tuple[
 
 
 def _signatures(connection: apsw.Connection) -> Iterator[Tuple]:
-    with _Signatures(connection) as signatures:
+    with Signatures(connection) as signatures:
         for number, digest in connection.execute(SEALS):
             yield coding.hash_text(Kind.SEAL, digest), "Signature", _FIRST, signatures.of(number)
 
 
-class _Signatures:
+class Signatures:
     """Reads signatures out of the bytes of Seals without loading the rest of them."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -320,6 +321,21 @@ def of_record(connection: apsw.Connection, predicate: str, number: int) -> Itera
             yield from _inner(inner_kind, connection.execute(INNER_OF, (outer_kind, number)))
 
 
+def after(connection: apsw.Connection, number: int) -> Iterator[Fact]:
+    """Every fact of the records above this number: one walk per table, from there on."""
+    for values in _haves(connection.execute(f"{HAVE} WHERE id > ?", (number,))):
+        yield relations.HAVE, values
+    for values in _wide_fields(connection, connection.execute(f"{WIDE} WHERE f.id > ?", (number,))):
+        yield relations.FIELD, values
+    for values in _header_fields(connection, f"{HEADERS} WHERE h.record > ?", (number,)):
+        yield relations.FIELD, values
+    for values in _links(connection.execute(f"{LINKS} WHERE l.record > ?", (number,))):
+        yield relations.RECORD_LINK, values
+    for predicate, (outer_kind, inner_kind) in _KINDS.items():
+        for values in _inner(inner_kind, connection.execute(f"{INNER} AND id > ?", (outer_kind, number))):
+            yield predicate, values
+
+
 def matching(connection: apsw.Connection, predicate: str, pattern: Pattern) -> Iterator[Tuple]:
     """The tuples of a predicate that agree with the pattern."""
     if not all(value is None or coding.can_be_stored(value) for value in pattern):
@@ -363,3 +379,11 @@ class SqliteFacts:
         """The tuples of a predicate that agree with the pattern, found by an index where one fits."""
         relations.check_pattern(predicate, pattern)
         return self._moment.walk(lambda connection: matching(connection, predicate, pattern))
+
+    def wide_fields(self) -> frozenset[str]:
+        """The fields that ``wide`` can answer for."""
+        return frozenset(wide.COLUMNS)
+
+    def wide(self, fields: tuple[str, ...]) -> Iterator[wide.WideRow]:
+        """One row for every record: its name, then its value of each of these fields, None where it has none."""
+        return self._moment.walk(lambda connection: wide.wide(connection, fields))

@@ -21,7 +21,11 @@ def _create_version_1(connection: apsw.Connection) -> None:
     connection.pragma("application_id", schema.APPLICATION_ID)
 
 
-STEPS: Final[tuple[Step, ...]] = (_create_version_1,)
+def _add_version_2(connection: apsw.Connection) -> None:
+    connection.execute(schema.VERSION_2)
+
+
+STEPS: Final[tuple[Step, ...]] = (_create_version_1, _add_version_2)
 VERSION: Final = len(STEPS)
 """The version that this program writes."""
 

@@ -4,7 +4,7 @@ Rows are built as plain tuples, a table at a time, and handed over in one call p
 record: places and texts are numbered for the whole batch first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import apsw
@@ -40,19 +40,18 @@ def insert(
     ``keys`` are those of the records, in the same order. Answers which numbers their places and texts have, to be
     remembered after the commit.
     """
+    numbers = range(first_id, first_id + len(records))
+    placed = [record for record in records if not isinstance(record, Blob)]
     headers = [
         (number, header)
-        for number, record in enumerate(records, first_id)
+        for number, record in zip(numbers, records, strict=True)
         if not isinstance(record, Blob) and record.extras
         for header in index_headers(record.extras)
     ]
-    placed = {(record.group, record.app) for record in records if not isinstance(record, Blob)}
-    signers = {record.verifier for record in records if isinstance(record, Seal)}
-    place_of = places.numbers(connection, placed)
+    place_of = places.numbers(connection, {(record.group, record.app) for record in placed})
+    signers = {record.verifier for record in placed if isinstance(record, Seal)}
     text_of = texts.numbers(connection, signers | _texts_of(headers))
-    numbers = range(first_id, first_id + len(records))
-    record_rows = [(number, key, record.raw) for number, key, record in zip(numbers, keys, records, strict=True)]
-    connection.executemany(_RECORD, record_rows)
+    connection.executemany(_RECORD, zip(numbers, keys, [record.raw for record in records], strict=True))
     connection.executemany(_FACT, _fact_rows(numbers, records, place_of, text_of))
     if headers:
         _insert_headers(connection, headers, text_of)
@@ -61,22 +60,35 @@ def insert(
 
 def _fact_rows(
     numbers: Sequence[int], records: Sequence[Record], place_of: dict[Place, int], text_of: dict[str, int]
-) -> list[_Row]:
-    key_of, tai_column = coding.key_of, coding.tai_column
-    rows: list[_Row] = []
-    for number, record in zip(numbers, records, strict=True):
+) -> Iterator[_Row]:
+    """One wide row per record, made when it is bound, so that a batch of them never stands in memory."""
+    inners = [_inner(record) for record in records]
+    inner_keys = iter(coding.keys_of([inner for inner in inners if inner is not None]))
+    for number, record, inner in zip(numbers, records, inners, strict=True):
         data_length = len(record.raw) - record.data_offset
         if isinstance(record, Blob):
-            rows.append((number, 1, record.digest, None, None, None, data_length, None, None, None))
+            yield number, 1, record.digest, None, None, None, data_length, None, None, None
             continue
-        place = place_of[record.group, record.app]
-        tai = tai_column(record.tai)
-        if isinstance(record, Seal):
-            kind, signer, inner = 3, text_of[record.verifier], record.plex
-        else:
-            kind, signer, inner = 2, None, record.blob
-        rows.append((number, kind, record.digest, place, record.name, tai, data_length, signer, key_of(inner), inner))
-    return rows
+        is_seal = isinstance(record, Seal)
+        yield (
+            number,
+            3 if is_seal else 2,
+            record.digest,
+            place_of[record.group, record.app],
+            record.name,
+            coding.tai_column(record.tai),
+            data_length,
+            text_of[record.verifier] if isinstance(record, Seal) else None,
+            next(inner_keys),
+            inner,
+        )
+
+
+def _inner(record: Record) -> bytes | None:
+    """The digest of the record inside."""
+    if isinstance(record, Seal):
+        return record.plex
+    return None if isinstance(record, Blob) else record.blob
 
 
 def _texts_of(headers: Sequence[_Numbered]) -> set[str]:

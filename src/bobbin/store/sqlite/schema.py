@@ -8,6 +8,8 @@
 ``refusal``             names of records that were removed and must not come back
 ``quarantine``          bytes that were rejected
 ``tally``               one row: counts and sizes, and the generation of the numbers in ``place`` and ``text``
+``change``              every removal, refusal and lifted refusal, in order (since version 2)
+``kept``                values that only save work, by kind and key (since version 2)
 ======================  ==============================================================================================
 
 ``AUTOINCREMENT`` is what keeps a ``StoreRecordId`` from being used twice: SQLite remembers the highest one, also when
@@ -118,4 +120,21 @@ CREATE TABLE tally(
   generation INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 INSERT INTO tally(id) VALUES (1);
+"""
+
+VERSION_2: Final = """
+CREATE TABLE change(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  what INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  digest BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE kept(
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  value BLOB NOT NULL,
+  UNIQUE (kind, key)
+) STRICT;
 """

@@ -1,15 +1,16 @@
 """A coherent view of one moment: everything that can be read, on a connection of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 import apsw
 
+from bobbin.facts.extract import Fact
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText
-from bobbin.store.base import Listed, StoredRecord, StoreRecordId
-from bobbin.store.sqlite import faults, listing, lookup
+from bobbin.store.base import Fields, Listed, Mark, StoreChanges, StoredRecord, StoreRecordId
+from bobbin.store.sqlite import bulk, changes, facts, faults, keeping, listing, lookup
 from bobbin.store.sqlite.facts import SqliteFacts
 from bobbin.store.sqlite.readers import Moment
 
@@ -56,6 +57,40 @@ class SqliteSnapshot:
     def facts(self) -> SqliteFacts:
         """What the records of this moment say."""
         return self._facts
+
+    def absent(self, records: Collection[str]) -> frozenset[str]:
+        """Those that are neither stored nor refused."""
+        self._moment.require_open()
+        with faults.translated(self._moment.path):
+            return bulk.absent(self._moment.connection, records)
+
+    def fields(self, records: Sequence[str], names: frozenset[str] | None = None) -> Fields:
+        """For each record its fields of these names (without names: all), by name and then by index as a number."""
+        self._moment.require_open()
+        with faults.translated(self._moment.path):
+            return bulk.fields(self._moment.connection, records, names)
+
+    def mark(self) -> Mark:
+        """This moment, for asking later what has changed since."""
+        self._moment.require_open()
+        with faults.translated(self._moment.path):
+            return changes.mark(self._moment.connection)
+
+    def changes(self, after: Mark) -> StoreChanges:
+        """What has happened since a mark of this store."""
+        self._moment.require_open()
+        with faults.translated(self._moment.path):
+            return changes.since(self._moment.connection, after)
+
+    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``."""
+        return self._moment.walk(lambda connection: facts.after(connection, after))
+
+    def kept(self, kind: str, key: str) -> bytes | None:
+        """What was kept last under this name, or None."""
+        self._moment.require_open()
+        with faults.translated(self._moment.path):
+            return keeping.get(self._moment.connection, kind, key)
 
     def close(self) -> None:
         """End the moment. Iterators that are still open fail when they are used again."""

@@ -13,28 +13,29 @@ the same file open. Do not carry a store object over a fork.
 """
 
 import warnings
-from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar, cast
 
 import apsw
 from msgspec import Struct, structs
 
 from bobbin.errors import UsageError
 from bobbin.facts import relations
+from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource, Pattern, Tuple
 from bobbin.records import ids
 from bobbin.records.coordinate import Coordinate, Prefix
-from bobbin.records.ids import HashText
+from bobbin.records.ids import HashText, Kind
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Record, validate
 from bobbin.store.base import (
+    Fields,
     Finding,
     Listed,
+    Mark,
     Outcome,
     Progress,
     Put,
@@ -42,16 +43,19 @@ from bobbin.store.base import (
     Refusal,
     Rejected,
     Stat,
+    StoreChanges,
     StoredRecord,
     StoreRecordId,
 )
 from bobbin.store.sqlite import (
     backup,
+    changes,
     check,
     coding,
     compact,
     facts,
     faults,
+    keeping,
     listing,
     lookup,
     migrations,
@@ -80,6 +84,28 @@ class _Write(Struct):
     high_water: StoreRecordId
     places: dict[Place, int]
     texts: dict[str, int]
+
+
+def _sort_out(
+    records: Sequence[Record], known: dict[bytes, int], refused: Mapping[HashText, str], first: int
+) -> tuple[Puts, list[Record]]:
+    """The answer for each record, and those that are to be stored, numbered from ``first`` on."""
+    known = known.copy()
+    answers: Puts = []
+    fresh: list[Record] = []
+    for record in records:
+        name = coding.hash_of_raw(record.raw)
+        stored = known.get(record.digest)
+        if stored is not None:
+            answers.append(Put(Outcome.DUPLICATE, name, StoreRecordId(stored)))
+        elif name in refused:
+            answers.append(Put(Outcome.REFUSED, name, reason=refused[name]))
+        else:
+            number = StoreRecordId(first + len(fresh))
+            known[record.digest] = number
+            fresh.append(record)
+            answers.append(Put(Outcome.STORED, name, number))
+    return answers, fresh
 
 
 class _PresentFacts:
@@ -149,39 +175,30 @@ class SqliteStore:
         return answers
 
     def _put(self, records: Sequence[Record], write: _Write) -> Puts:
-        keys = [coding.key_of(record.digest) for record in records]
-        known: dict[bytes, int] = dict(self._connection.execute(KNOWN, (apsw.carray(array("q", keys)),)))
+        digests = [record.digest for record in records]
+        keys = coding.keys_of(digests)
+        known: dict[bytes, int] = dict(self._connection.execute(KNOWN, (apsw.carray(keys),)))
         refused = refusals.reasons(self._connection, keys) if write.counts.refused else {}
-        answers: Puts = []
-        fresh: list[Record] = []
-        fresh_keys: list[int] = []
-        number: int = write.high_water
-        for record, key in zip(records, keys, strict=True):
-            name = coding.hash_of_raw(record.raw)
-            stored = known.get(record.digest)
-            if stored is not None:
-                answers.append(Put(Outcome.DUPLICATE, name, StoreRecordId(stored)))
-            elif refused and name in refused:
-                answers.append(Put(Outcome.REFUSED, name, reason=refused[name]))
-            else:
-                number += 1
-                known[record.digest] = number
-                fresh.append(record)
-                fresh_keys.append(key)
-                answers.append(Put(Outcome.STORED, name, StoreRecordId(number)))
+        first = write.high_water + 1
+        fresh = records
+        if known or refused or len(set(digests)) < len(digests):
+            answers, fresh = _sort_out(records, known, refused, first)
+            keys = coding.keys_of([record.digest for record in fresh])
+        else:
+            # The usual case: all are new, and there is nothing to decide for each.
+            answers = [
+                Put(Outcome.STORED, coding.hash_of_raw(record.raw), cast("StoreRecordId", number))
+                for number, record in enumerate(records, first)
+            ]
         if fresh:
             write.places, write.texts = rows.insert(
-                self._connection,
-                fresh,
-                fresh_keys,
-                first_id=write.high_water + 1,
-                places=self._places,
-                texts=self._texts,
+                self._connection, fresh, keys, first_id=first, places=self._places, texts=self._texts
             )
-            for kind, count in Counter([record.kind for record in fresh]).items():
-                write.counts.add(kind, count)
-            write.counts.record_bytes += sum(len(record.raw) for record in fresh)
-            write.high_water = StoreRecordId(number)
+            kinds = [record.kind for record in fresh]
+            for kind in Kind:
+                write.counts.add(kind, kinds.count(kind))
+            write.counts.record_bytes += sum([len(record.raw) for record in fresh])
+            write.high_water = StoreRecordId(write.high_water + len(fresh))
         return answers
 
     def remove(self, hash: HashText, *, reason: str) -> bool:
@@ -193,13 +210,18 @@ class SqliteStore:
                 write.counts.record_bytes -= rows.delete(self._connection, number)
                 write.counts.add(kind, -1)
             refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
+            what = changes.What.REFUSED if number is None else changes.What.REMOVED
+            changes.add(self._connection, what, hash)
         return number is not None
 
     def lift(self, hash: HashText) -> bool:
         """End a refusal. False if there was none."""
         ids.parse_hash(hash)
         with self._writing() as write:
-            return refusals.lift(self._connection, write.counts, hash)
+            lifted = refusals.lift(self._connection, write.counts, hash)
+            if lifted:
+                changes.add(self._connection, changes.What.LIFTED, hash)
+        return lifted
 
     def release(self, id: int) -> bool:
         """Forget one row of the quarantine. False if there was none."""
@@ -210,6 +232,13 @@ class SqliteStore:
         """Forget every row of the quarantine, and what was only counted; how many rows there were."""
         with self._writing() as write:
             return quarantine.release_all(self._connection, write.counts)
+
+    def keep(self, kind: str, key: str, value: bytes | None) -> None:
+        """Keep a value that only saves work, in place of what was there; None takes it out. Nobody is woken."""
+        self._require_writable()
+        keeping.check(kind, key, value)
+        with faults.translated(self._path, self._connection), transaction(self._connection):
+            keeping.put(self._connection, kind, key, value)
 
     def compact(self) -> None:
         """Give unused space back to the file system. The disk must have room for the store twice."""
@@ -316,6 +345,35 @@ class SqliteStore:
     def facts(self) -> FactSource:
         """What the records say. Ask a snapshot where several answers must be of one moment."""
         return self._facts
+
+    def absent(self, records: Collection[str]) -> frozenset[str]:
+        """Those that are neither stored nor refused."""
+        with self.snapshot() as now:
+            return now.absent(records)
+
+    def fields(self, records: Sequence[str], names: frozenset[str] | None = None) -> Fields:
+        """For each record its fields of these names (without names: all), by name and then by index as a number."""
+        with self.snapshot() as now:
+            return now.fields(records, names)
+
+    def mark(self) -> Mark:
+        """This moment, for asking later what has changed since."""
+        with self.snapshot() as now:
+            return now.mark()
+
+    def changes(self, after: Mark) -> StoreChanges:
+        """What has happened since a mark of this store."""
+        with self.snapshot() as now:
+            return now.changes(after)
+
+    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``."""
+        return self.walk(lambda connection: facts.after(connection, after))
+
+    def kept(self, kind: str, key: str) -> bytes | None:
+        """What was kept last under this name, or None."""
+        with self.snapshot() as now:
+            return now.kept(kind, key)
 
     def refusals(self) -> Iterator[Refusal]:
         """Every refusal, the oldest first."""

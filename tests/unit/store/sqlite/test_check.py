@@ -77,6 +77,12 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "highest number": ("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'record'", "numbers", "highest number given"),
     "lost sequence": ("DELETE FROM sqlite_sequence", "numbers", "highest number given is 0"),
     "number below one": ("UPDATE record SET id = -1 WHERE id = 4", "numbers", "below 1"),
+    "unknown change": ("UPDATE change SET what = 9", "change 1", "reads like this"),
+    "change of another kind": ("UPDATE change SET kind = 9", "change 1", "reads like this"),
+    "digest of a change": ("UPDATE change SET digest = x'00'", "change 1", "not 1"),
+    "number of a change": ("UPDATE change SET id = 9", "change 9", "never given"),
+    "lifted, it says": ("UPDATE change SET what = 3", "change 1", "the last word is lifted"),
+    "refused, it says": ("DELETE FROM refusal", "change 1", "the last word is refused"),
     "refused and stored": (
         f"UPDATE refusal SET hash = '{plex(3, data=DATA).hash}', key = (SELECT key FROM record WHERE id = 3)",
         "refusal 1",

@@ -23,6 +23,11 @@ def test_a_name_and_its_digest_have_one_key(digest: bytes, kind: Kind) -> None:
     assert coding.key_of_hash(ids.hash_text(kind, digest)) == key
 
 
+@given(digests=st.lists(DIGESTS, max_size=5))
+def test_the_keys_of_many_are_those_of_each(digests: list[bytes]) -> None:
+    assert list(coding.keys_of(digests)) == [coding.key_of(digest) for digest in digests]
+
+
 @given(text=st.text(max_size=60) | st.text(alphabet=b64a.ALPHABET + ".PH3=+/", max_size=60))
 def test_a_text_that_is_no_name_has_some_key_or_is_refused(text: str) -> None:
     try:

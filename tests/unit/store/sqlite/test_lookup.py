@@ -1,5 +1,7 @@
 """Reading records by name and in order."""
 
+from array import array
+
 import apsw
 import pytest
 
@@ -16,6 +18,7 @@ from tests.unit.store.sqlite.plans import scanned_tables
 def colliding_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record has one of two keys, as if someone had searched for collisions."""
     monkeypatch.setattr(coding, "key_of", lambda digest: digest[0] % 2)
+    monkeypatch.setattr(coding, "keys_of", lambda digests: array("q", map(coding.key_of, digests)))
     monkeypatch.setattr(coding, "key_of_hash", lambda text: coding.key_of(ids.parse_hash(text)[1]))
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bobbin.store.sqlite import migrations
+from bobbin.store.base import Mark
+from bobbin.store.sqlite import migrations, open_store
 from bobbin.store.sqlite.migrations import STEPS, Step, expected_schema, migrate, read_schema, version_of
+from tests.conformance.samples import plex
 
 
 @pytest.fixture
@@ -41,6 +43,37 @@ def test_an_old_database_takes_only_the_steps_it_has_not_taken(connection: apsw.
     assert (version_of(connection), taken) == (4, [0, 1, 2, 3])
     migrate(connection, steps=steps)
     assert taken == [0, 1, 2, 3]
+
+
+def test_a_store_of_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with open_store(path, create=True, now=lambda: 0) as store:
+        store.put_records([plex(1), plex(2)])
+        store.remove(plex(2).hash, reason="old")
+    make_version_1(path)
+    with open_store(path, now=lambda: 0) as store:
+        assert store.stat().schema_version == migrations.VERSION
+        assert list(store.check()) == []
+        # Nobody wrote down what was removed before there was a log.
+        assert store.changes(Mark()).stored == (plex(1).hash,)
+        assert store.changes(Mark()).removed == frozenset()
+        store.lift(plex(2).hash)
+        store.remove(plex(1).hash, reason="new")
+        assert store.changes(Mark()).removed == {plex(1).hash}
+        assert store.changes(Mark()).lifted == {plex(2).hash}
+        assert list(store.check()) == []
+
+
+def make_version_1(path: Path) -> None:
+    """Take out what came later, down to the very tables of version 1."""
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP TABLE change; DROP TABLE kept")
+    connection.pragma("user_version", 1)
+    first = apsw.Connection(":memory:")
+    migrate(first, steps=STEPS[:1])
+    assert read_schema(connection) == read_schema(first)
+    first.close()
+    connection.close()
 
 
 def test_a_newer_database_is_left_alone(connection: apsw.Connection) -> None:

@@ -1,0 +1,435 @@
+"""A decision that stands: one plan on one side, kept up to date at the cost of what changed (Lace-040 lowering).
+
+``decide`` computes a decision from everything; an exchange asks again after each record and each claim. Here the four
+programs behind a decision stay in memory with what they derived, and a change flows through them in the order of
+lowering (see ``decide``): the own module, the same without claims (the *offer*, kept apart only where claims can make
+a difference), the query module, the peer's module. Where the peer's view moves, the facts of the records that came
+into it or left it are a change for the peer's module like any other; it never feels the rest.
+
+What always holds after ``load`` and after each ``advance``: the decision and the view are exactly those that ``decide``
+would compute from the facts, claims and runtime facts of this moment.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct, structs
+
+from bobbin.datalog.local.changes import Changes
+from bobbin.datalog.local.conjunction import Source
+from bobbin.datalog.local.database import Facts
+from bobbin.errors import UsageError
+from bobbin.facts import relations
+from bobbin.facts.extract import Fact
+from bobbin.facts.relations import FactSource, Tuple
+from bobbin.policy import vocabulary
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.executables import LocalPolicy, Part
+from bobbin.policy.frozen import FORMAT, Frozen, Pool
+from bobbin.policy.modules import base_predicates
+from bobbin.policy.operands import is_verifier
+from bobbin.policy.running import Running, slice_of
+from bobbin.policy.runtime_facts import RuntimeFacts
+from bobbin.policy.views import FilteredSource, TupleSource
+from bobbin.policy.wide_views import shown
+
+_CLAIMS: Final = frozenset(vocabulary.CLAIM_ARITY)
+_NONE: Final[Facts] = MappingProxyType({})
+_MANY: Final = 4_096
+"""From so many records on, whole relations are compared instead of asking for each record."""
+
+ClaimedFields = Mapping[str, tuple[ClaimedField, ...]]
+"""Records that the peer advertises, with the fields claimed for each."""
+
+
+class Shift(Struct, frozen=True, kw_only=True):
+    """How a decision has changed."""
+
+    send_added: frozenset[str] = frozenset()
+    send_removed: frozenset[str] = frozenset()
+    request_added: frozenset[str] = frozenset()
+    request_removed: frozenset[str] = frozenset()
+
+
+class _News(Struct, frozen=True, kw_only=True):
+    """What is different now: facts by predicate, and the records that they are about."""
+
+    stored: dict[str, list[Tuple]]
+    arrived: frozenset[str]
+    removed: frozenset[str]
+    claimed: Facts
+    unclaimed: Facts
+    advertisements: frozenset[str]
+    """Records whose claims have changed."""
+    began: Facts
+    """Runtime facts that some program reads."""
+    ended: Facts
+
+    def __bool__(self) -> bool:
+        return bool(self.stored or self.removed or self.advertisements or self.began or self.ended)
+
+
+class Standing:
+    """The decision of one policy. ``load`` first; after an error, again."""
+
+    def __init__(self, policy: LocalPolicy) -> None:
+        self.policy: Final = policy
+        self._own = Running(policy, Part.OWN_SELECTOR)
+        offered = base_predicates(policy.own.program, vocabulary.SELECT_HAVE)
+        self._offer = self._own if _CLAIMS.isdisjoint(offered) else Running(policy, Part.OWN_SELECTOR)
+        self._query = Running(policy, Part.QUERY)
+        self._peer = Running(policy, Part.PEER_SELECTOR)
+        self._runtime = RuntimeFacts()
+        self._claims: dict[str, tuple[ClaimedField, ...]] = {}
+        self._visible: set[str] = set()
+        self._may_send: set[str] = set()
+        self._may_request: set[str] = set()
+        self._is_usable = False
+        self._frozen: Frozen | None = None
+        """What the programs go on from, before the first change after ``restore``."""
+
+    @property
+    def may_send(self) -> AbstractSet[str]:
+        """Records that are stored here and may go to the peer."""
+        return self._may_send
+
+    @property
+    def may_request(self) -> AbstractSet[str]:
+        """Records that the peer advertises and that may come here, whether or not they are stored already."""
+        return self._may_request
+
+    @property
+    def visible(self) -> AbstractSet[str]:
+        """The peer's view."""
+        return self._visible
+
+    @property
+    def claimed(self) -> ClaimedFields:
+        """What the peer advertises."""
+        return self._claims
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is up to date with anything, so that it can go on from there."""
+        return self._is_usable
+
+    @property
+    def size(self) -> int:
+        """How many records the decision speaks of: what freezing it costs."""
+        return len(self._visible) + len(self._may_send) + len(self._may_request) + len(self._claims)
+
+    # ---- at rest --------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> Frozen:
+        """The decision at rest, to go on from with ``restore``."""
+        self._require_usable()
+        if self._frozen is not None:
+            return structs.replace(self._frozen, runtime=self._runtime)
+        pool = Pool()
+        own, query, peer = (program.freeze(pool) for program in (self._own, self._query, self._peer))
+        offer = None if self._offer is self._own else self._offer.freeze(pool)
+        sets = (self._visible, self._may_send, self._may_request)
+        visible, may_send, may_request = map(pool.places, sets)
+        return Frozen(
+            format=FORMAT,
+            texts=pool.texts,
+            own=own,
+            offer=offer,
+            query=query,
+            peer=peer,
+            visible=visible,
+            may_send=may_send,
+            may_request=may_request,
+            runtime=self._runtime,
+            claims=dict(self._claims),
+        )
+
+    @classmethod
+    def restore(cls, policy: LocalPolicy, frozen: Frozen) -> "Standing":
+        """The decision that was frozen, of the same policy. Its programs are taken up when something changes."""
+        if frozen.format != FORMAT:
+            raise UsageError(f"the decision was frozen in format {frozen.format}, this is {FORMAT}")
+        standing = cls(policy)
+        standing._visible = frozen.records(frozen.visible)
+        standing._may_send = frozen.records(frozen.may_send)
+        standing._may_request = frozen.records(frozen.may_request)
+        standing._runtime, standing._claims = frozen.runtime, dict(frozen.claims)
+        standing._frozen = frozen
+        standing._is_usable = True
+        return standing
+
+    def _thaw(self) -> None:
+        frozen, self._frozen = self._frozen, None
+        if frozen is None:
+            return
+        self._own.resume(frozen.own, frozen.texts)
+        if frozen.offer is not None:
+            self._offer.resume(frozen.offer, frozen.texts)
+        self._query.resume(frozen.query, frozen.texts)
+        self._peer.resume(frozen.peer, frozen.texts)
+
+    # ---- from nothing ---------------------------------------------------------------------------------------------
+
+    def load(self, facts: FactSource, runtime: RuntimeFacts, claimed: ClaimedFields = MappingProxyType({})) -> Shift:
+        """The whole evaluation. Answers with everything that may be sent or requested, as a change from nothing."""
+        self._check(runtime)
+        self._is_usable = False
+        self._frozen = None
+        self._runtime, self._claims = runtime, dict(claimed)
+        here = _supply(vocabulary.RUNTIME_ARITY, TupleSource(runtime.tuples()))
+        records = _supply(relations.ARITY, facts)
+        claims = _supply(vocabulary.CLAIM_ARITY, TupleSource(self._claim_facts(claimed)))
+        self._own.evaluate({**records, **claims, **here})
+        if self._offer is not self._own:
+            self._offer.evaluate({**records, **here})
+        self._query.evaluate({**records, **here, **self._view_facts()})
+        self._visible = self._selected(self._query, vocabulary.QUERYABLE)
+        seen = _supply(relations.ARITY, shown(facts, self._visible))
+        self._peer.evaluate({**seen, **claims, **here})
+        self._may_send = self._sendable(facts)
+        self._may_request = {record for record in self._both(vocabulary.SELECT_ADVERTISED) if record in self._claims}
+        self._is_usable = True
+        return Shift(send_added=frozenset(self._may_send), request_added=frozenset(self._may_request))
+
+    def _sendable(self, facts: FactSource) -> set[str]:
+        """Everything that may be sent, from nothing."""
+        selected = self._both(vocabulary.SELECT_HAVE) & self._visible
+        return self._stored(selected, facts)
+
+    def _both(self, export: str) -> set[str]:
+        """The records that both sides select; of claims, those of the peer."""
+        mine, theirs = (self._selected(program, export) for program in (self._own, self._peer))
+        return mine & theirs
+
+    def _selected(self, program: Running, export: str) -> set[str]:
+        """The records that a program derives for this peer."""
+        if not program.derives(export):
+            return set()
+        if export == vocabulary.SELECT_HAVE:
+            return set(program.spell(program.column(export)))
+        return program.subjects(program.state.derived[Source(export)].rows, str(self.policy.peer_origin))
+
+    def _view_facts(self) -> dict[str, FactSource]:
+        told = {
+            vocabulary.VIEWER: [(str(self.policy.peer_origin),)],
+            vocabulary.OWN_SELECTED: self._offer.tuples(vocabulary.SELECT_HAVE),
+        }
+        return _supply(vocabulary.VIEW_ARITY, TupleSource(told))
+
+    # ---- from what changed ----------------------------------------------------------------------------------------
+
+    def advance(
+        self,
+        facts: FactSource,
+        *,
+        runtime: RuntimeFacts,
+        stored: Iterable[Fact] = (),
+        removed: Collection[str] = (),
+        claimed: ClaimedFields = MappingProxyType({}),
+        withdrawn: Collection[str] = (),
+    ) -> Shift:
+        """Take in what has changed, and answer how the decision has.
+
+        ``facts`` answers for this moment, with the changes. ``stored`` has every fact of the records that were stored
+        since; a record that was removed and stored again stands in both. ``claimed`` has records that the peer
+        advertises now, with all fields that it claims; ``withdrawn`` those that it no longer does.
+        """
+        self._check(runtime)
+        self._require_usable()
+        news = self._news(stored, removed, claimed, withdrawn, runtime)
+        if not news:
+            self._runtime = runtime
+            return Shift()
+        self._is_usable = False
+        self._thaw()
+        self._runtime = runtime
+        for record in withdrawn:
+            self._claims.pop(record, None)
+        self._claims.update(claimed)
+        shift = self._carry(facts, news)
+        self._is_usable = True
+        return shift
+
+    def _news(
+        self,
+        stored: Iterable[Fact],
+        removed: Collection[str],
+        claimed: ClaimedFields,
+        withdrawn: Collection[str],
+        runtime: RuntimeFacts,
+    ) -> _News:
+        facts: dict[str, list[Tuple]] = {}
+        for predicate, values in stored:
+            facts.setdefault(predicate, []).append(values)
+        new = {record: fields for record, fields in claimed.items() if self._claims.get(record) != fields}
+        gone = [record for record in withdrawn if record in self._claims and record not in claimed]
+        old = {record: self._claims[record] for record in (*gone, *new) if record in self._claims}
+        before, after = self._runtime.tuples(), runtime.tuples()
+        programs = (self._own, self._query, self._peer)
+        read = {source.predicate for program in programs for source in program.reads(vocabulary.RUNTIME_ARITY)}
+        return _News(
+            stored=facts,
+            arrived=frozenset(record for (record,) in facts.get(relations.HAVE, ())),
+            removed=frozenset(removed),
+            claimed=self._claim_facts(new),
+            unclaimed=self._claim_facts(old),
+            advertisements=frozenset(new).union(old),
+            began=_differing(after, before, read),
+            ended=_differing(before, after, read),
+        )
+
+    def _claim_facts(self, claims: ClaimedFields) -> Facts:
+        if not claims:
+            return _NONE
+        source = str(self.policy.peer_origin)
+        return {
+            vocabulary.ADVERTISED: [(record, source) for record in claims],
+            vocabulary.ADVERTISED_FIELD: [
+                (record, source, field.name, field.index, field.value)
+                for record, fields in claims.items()
+                for field in fields
+            ],
+        }
+
+    def _carry(self, facts: FactSource, news: _News) -> Shift:
+        own = self._own.advance(
+            added={**news.stored, **news.claimed, **news.began},
+            removed={**self._own.about(relations.ARITY, news.removed), **news.unclaimed, **news.ended},
+        )
+        offer = own
+        if self._offer is not self._own:
+            offer = self._offer.advance(
+                added={**news.stored, **news.began},
+                removed={**self._offer.about(relations.ARITY, news.removed), **news.ended},
+            )
+        entered, left = self._carry_view(news, offer)
+        peer = self._carry_peer(facts, news, entered, left)
+        sending = self._moved(self._own, own, vocabulary.SELECT_HAVE)
+        sending |= self._moved(self._peer, peer, vocabulary.SELECT_HAVE)
+        sending |= entered | left | news.arrived | news.removed
+        requesting = self._moved(self._own, own, vocabulary.SELECT_ADVERTISED)
+        requesting |= self._moved(self._peer, peer, vocabulary.SELECT_ADVERTISED)
+        requesting |= news.advertisements
+        sent, unsent = self._decide_sending(sending, news, facts)
+        wanted, unwanted = self._decide_requesting(requesting)
+        return Shift(send_added=sent, send_removed=unsent, request_added=wanted, request_removed=unwanted)
+
+    def _carry_view(self, news: _News, offer: Changes) -> tuple[set[str], set[str]]:
+        """Bring the view up to date; returns the records that came into it and those that left."""
+        source = Source(vocabulary.SELECT_HAVE)
+        offered = list(self._offer.texts(offer.added.get(source, ())))
+        taken = list(self._offer.texts(offer.removed.get(source, ())))
+        query = self._query.advance(
+            added={**news.stored, **news.began, vocabulary.OWN_SELECTED: offered},
+            removed={
+                **self._query.about(relations.ARITY, news.removed),
+                **news.ended,
+                vocabulary.OWN_SELECTED: taken,
+            },
+        )
+        entered, left = (
+            self._query.subjects(rows.get(Source(vocabulary.QUERYABLE), ()), str(self.policy.peer_origin))
+            for rows in (query.added, query.removed)
+        )
+        self._visible -= left
+        self._visible |= entered
+        return entered, left
+
+    def _carry_peer(self, facts: FactSource, news: _News, entered: set[str], left: set[str]) -> Changes:
+        """Show the peer's module what has changed in its view, and nothing else."""
+        seen: dict[str, list[Tuple]] = {
+            predicate: [values for values in tuples if values[0] in self._visible]
+            for predicate, tuples in news.stored.items()
+        }
+        late = entered - news.arrived
+        if late:
+            view = FilteredSource(facts, frozenset(late))
+            for source in self._peer.reads(relations.ARITY):
+                pattern = slice_of(source, relations.ARITY[source.predicate])
+                seen.setdefault(source.predicate, []).extend(view.match(source.predicate, pattern))
+        return self._peer.advance(
+            added={**seen, **news.claimed, **news.began},
+            removed={**self._peer.about(relations.ARITY, news.removed | left), **news.unclaimed, **news.ended},
+        )
+
+    def _moved(self, program: Running, changes: Changes, export: str) -> set[str]:
+        """The records for which an export has changed."""
+        source = Source(export)
+        rest = () if export == vocabulary.SELECT_HAVE else (str(self.policy.peer_origin),)
+        rows = chain(changes.added.get(source, ()), changes.removed.get(source, ()))
+        return program.subjects(rows, *rest)
+
+    # ---- the decision ---------------------------------------------------------------------------------------------
+
+    def _decide_sending(
+        self, records: set[str], news: _News, facts: FactSource
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        candidates = self._chosen(vocabulary.SELECT_HAVE, records & self._visible)
+        stored = {
+            record
+            for record in candidates
+            if record in news.arrived or (record in self._may_send and record not in news.removed)
+        }
+        stored |= self._stored(candidates - stored, facts)
+        return _settle(self._may_send, records, stored)
+
+    def _chosen(self, export: str, records: AbstractSet[str]) -> AbstractSet[str]:
+        """Of these records, those that both sides select."""
+        if len(records) >= _MANY:
+            return records & self._both(export)
+        rest = () if export == vocabulary.SELECT_HAVE else (str(self.policy.peer_origin),)
+        programs = (self._own, self._peer)
+        if not all(program.derives(export) for program in programs):
+            return set()
+        return {record for record in records if all(program.holds(export, (record, *rest)) for program in programs)}
+
+    def _stored(self, records: AbstractSet[str], facts: FactSource) -> set[str]:
+        """Those that are stored at this moment."""
+        if not records:
+            return set()
+        if not self._own.reads((relations.HAVE,)):
+            return {record for (record,) in FilteredSource(facts, frozenset(records)).enumerate(relations.HAVE)}
+        if len(records) >= _MANY:
+            return set(records).intersection(self._own.spell(self._own.column(relations.HAVE)))
+        return {record for record in records if self._own.holds(relations.HAVE, (record,))}
+
+    def _decide_requesting(self, records: AbstractSet[str]) -> tuple[frozenset[str], frozenset[str]]:
+        claimed = {record for record in records if record in self._claims}
+        return _settle(self._may_request, records, self._chosen(vocabulary.SELECT_ADVERTISED, claimed))
+
+    def _require_usable(self) -> None:
+        if not self._is_usable:
+            raise UsageError("this decision is not up to date with anything; load it first")
+
+    def _check(self, runtime: RuntimeFacts) -> None:
+        """Refuse runtime facts without the proof that the plan needs."""
+        origin = self.policy.peer_origin
+        if is_verifier(origin) and runtime.peer != str(origin):
+            raise UsageError(f"the plan is with {origin}, which this link has not proven")
+
+
+def _settle(
+    held: set[str], records: AbstractSet[str], chosen: AbstractSet[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Make a set hold, of these records, exactly the chosen ones; returns what came and what went."""
+    added = frozenset(chosen - held)
+    removed = frozenset(record for record in records if record in held and record not in chosen)
+    held |= added
+    held -= removed
+    return added, removed
+
+
+def _differing(one: Mapping[str, frozenset[Tuple]], other: Mapping[str, frozenset[Tuple]], read: set[str]) -> Facts:
+    """What one has and the other has not, of the predicates that are read."""
+    return {
+        predicate: tuples - other.get(predicate, frozenset())
+        for predicate, tuples in one.items()
+        if predicate in read and tuples != other.get(predicate)
+    }
+
+
+def _supply(predicates: Iterable[str], source: FactSource) -> dict[str, FactSource]:
+    return dict.fromkeys(predicates, source)

@@ -1,0 +1,121 @@
+"""Many records at once: whether they are here, and what their fields say.
+
+One query for thousands of keys costs a fraction of thousands of queries.
+"""
+
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+import apsw
+
+from bobbin.records.ids import IdentifierError, Kind
+from bobbin.store.base import Fields, FieldValue
+from bobbin.store.sqlite import coding, facts, refusals, wide
+
+_CHUNK: Final = 8_192
+_NUMBERS: Final = "SELECT id FROM record WHERE key IN carray(?)"
+_HERE: Final = "SELECT f.kind, f.digest FROM record r CROSS JOIN fact f ON f.id = r.id WHERE r.key IN carray(?)"
+_HEADERS: Final = (
+    "SELECT h.record, n.value, h.position, v.value FROM header h CROSS JOIN text n ON n.id = h.name "
+    "CROSS JOIN text v ON v.id = h.value WHERE h.record IN carray(?)"
+)
+_SIGNATURE: Final = "Signature"
+_Found: TypeAlias = list[FieldValue]
+
+
+def absent(connection: apsw.Connection, records: Collection[str]) -> frozenset[str]:
+    """Those that are neither stored nor refused."""
+    left = set(records)
+    supply = iter(records)
+    while chunk := list(islice(supply, _CHUNK)):
+        keys = [key for record in chunk if (key := _key(record)) is not None]
+        if not keys:
+            continue
+        left.difference_update(
+            coding.hash_text(kind, digest)
+            for kind, digest in connection.execute(_HERE, (apsw.carray(array("q", keys)),))
+        )
+        left.difference_update(refusals.reasons(connection, keys))
+    return frozenset(left)
+
+
+def fields(connection: apsw.Connection, records: Sequence[str], names: frozenset[str] | None) -> Fields:
+    """For each record its fields of these names, by name and then by index as a number."""
+    keys = array("q", [key for record in records if (key := _key(record)) is not None])
+    if not keys:
+        return [None] * len(records)
+    # In commit order: neighbours in the table are then read together.
+    numbers = sorted(number for (number,) in connection.execute(_NUMBERS, (apsw.carray(keys),)))
+    is_plain = names is not None and names <= wide.COLUMNS.keys()
+    found: dict[str, tuple[FieldValue, ...]] = {}
+    for start in range(0, len(numbers), _CHUNK):
+        chunk = array("q", numbers[start : start + _CHUNK])
+        columns = _columns(connection, chunk, names)
+        if is_plain:
+            found.update([(record, tuple(told)) for _, record, told in columns])
+        else:
+            _gather(connection, columns, names, found)
+    return [found.get(record) for record in records]
+
+
+def _columns(
+    connection: apsw.Connection, numbers: "array[int]", names: frozenset[str] | None
+) -> Iterator[tuple[int, str, _Found]]:
+    """Number, name and wide fields of some records."""
+    columns = [name for name in wide.COLUMNS if names is None or name in names]
+    decoders = [wide.COLUMNS[name].decode for name in columns]
+    statement = f"{wide.statement('f.id, f.kind, f.digest', columns)} WHERE f.id IN carray(?)"
+    hash_text = coding.hash_text
+    for number, kind, digest, *values in connection.execute(statement, (apsw.carray(numbers),)):
+        yield (
+            number,
+            hash_text(kind, digest),
+            [
+                (name, "0", value if decode is None else decode(value))
+                for name, decode, value in zip(columns, decoders, values, strict=True)
+                if value is not None
+            ],
+        )
+
+
+def _gather(
+    connection: apsw.Connection,
+    columns: Iterable[tuple[int, str, _Found]],
+    names: frozenset[str] | None,
+    found: dict[str, tuple[FieldValue, ...]],
+) -> None:
+    """Take in the wide fields of some records together with the others."""
+    of_number = {number: (record, told) for number, record, told in columns}
+    if of_number:
+        _add_others(connection, of_number, names)
+    found.update([(record, tuple(told)) for record, told in of_number.values()])
+
+
+def _add_others(
+    connection: apsw.Connection, of_number: Mapping[int, tuple[str, _Found]], names: frozenset[str] | None
+) -> None:
+    """The extra headers and the signature, put in their places."""
+    touched: dict[int, list[tuple[str, int, str]]] = {}
+    numbers = apsw.carray(array("q", of_number))
+    wanted = "" if names is None else " AND h.name IN (SELECT id FROM text WHERE value IN carray(?))"
+    bindings = (numbers,) if names is None else (numbers, apsw.carray(tuple(names)))
+    for number, name, position, value in connection.execute(_HEADERS + wanted, bindings):
+        touched.setdefault(number, []).append((name, position, value))
+    if names is None or _SIGNATURE in names:
+        with facts.Signatures(connection) as signatures:
+            for number, (record, _) in of_number.items():
+                if record.startswith(f"{Kind.SEAL.letter}."):
+                    touched.setdefault(number, []).append((_SIGNATURE, 0, signatures.of(number)))
+    for number, others in touched.items():
+        told = of_number[number][1]
+        others += [(name, int(index), value) for name, index, value in told]
+        told[:] = [(name, str(index), value) for name, index, value in sorted(others)]
+
+
+def _key(record: str) -> int | None:
+    try:
+        return coding.key_of_hash(record)
+    except (IdentifierError, ValueError):
+        return None

@@ -1,0 +1,165 @@
+"""A decision that stands."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec import structs
+
+from bobbin.datalog.limits import Limits
+from bobbin.errors import UsageError
+from bobbin.facts.relations import Pattern, Tuple
+from bobbin.policy import standing as module
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.executables import Budgets, Part, PolicyLimitExceeded
+from bobbin.policy.runtime_facts import RuntimeFacts
+from bobbin.policy.standing import Shift, Standing
+from bobbin.policy.views import RecordFacts
+from tests.policy_worlds import ALICE, BOB, DING, EVERYTHING, SHOW_EVERYTHING, plex, policy, record, stored
+
+RUNTIME = RuntimeFacts(here=ALICE, peer=BOB)
+HASHES = [plex(number) for number in range(6)]
+DINGS = [record(hash, App="ding", Group="u") for hash in HASHES]
+CLAIM = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", "u"))
+
+
+class _Silent(RecordFacts):
+    """A source that must not be asked."""
+
+    def enumerate(self, predicate: str) -> Iterator[Tuple]:
+        raise AssertionError(predicate)
+
+    def match(self, predicate: str, pattern: Pattern) -> Iterator[Tuple]:
+        raise AssertionError((predicate, pattern))
+
+
+def _loaded(own: str = DING, peer: str = EVERYTHING, query: str | None = None, records: int = 2) -> Standing:
+    standing = Standing(policy(own, peer, query))
+    standing.load(stored(*DINGS[:records]), RUNTIME)
+    return standing
+
+
+def test_loading_tells_everything() -> None:
+    standing = Standing(policy(DING))
+    shift = standing.load(stored(*DINGS[:2]), RUNTIME, {HASHES[5]: CLAIM, HASHES[4]: ()})
+    assert shift == Shift(send_added=frozenset(HASHES[:2]), request_added=frozenset({HASHES[5]}))
+    assert standing.may_send == standing.visible == set(HASHES[:2])
+    assert standing.may_request == {HASHES[5]}
+    assert standing.claimed.keys() == {HASHES[4], HASHES[5]}
+    assert standing.size == 2 + 2 + 1 + 2
+
+
+def test_nothing_new_costs_nothing() -> None:
+    standing = _loaded()
+    assert standing.advance(_Silent(), runtime=RUNTIME) == Shift()
+    later = structs.replace(RUNTIME, start_tai="1640995200:000000000")
+    assert standing.advance(_Silent(), runtime=later) == Shift(), "no rule reads the time"
+    assert standing.advance(_Silent(), runtime=later, withdrawn=[HASHES[5]]) == Shift(), "never claimed"
+
+
+def test_records_come_and_go() -> None:
+    standing = _loaded()
+    shift = standing.advance(stored(*DINGS[1:3]), runtime=RUNTIME, stored=DINGS[2], removed=[HASHES[0]])
+    assert shift == Shift(send_added=frozenset({HASHES[2]}), send_removed=frozenset({HASHES[0]}))
+    assert standing.visible == {HASHES[1], HASHES[2]}
+
+
+def test_claims_come_change_and_go() -> None:
+    standing = _loaded()
+    facts = _Silent()
+    wanted = frozenset({HASHES[5]})
+    assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM}) == Shift(request_added=wanted)
+    assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM}) == Shift()
+    assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM[:1]}) == Shift(request_removed=wanted)
+    assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM}) == Shift(request_added=wanted)
+    assert standing.advance(facts, runtime=RUNTIME, withdrawn=wanted) == Shift(request_removed=wanted)
+    assert standing.claimed == {}
+
+
+def test_a_record_that_comes_into_view_is_read_from_the_source() -> None:
+    """Its facts were stored before, and the peer's module never saw them."""
+    query = "Queryable(P,O) :- Have(P), TransportEncrypted(), Viewer(O).\n"
+    peer = "SelectHave(P) :- Field(P,'Level',_,'open').\n"
+    standing = Standing(policy(EVERYTHING, peer, query))
+    facts = stored(record(HASHES[0], Level="open"), record(HASHES[1], Level="closed"))
+    assert standing.load(facts, RUNTIME) == Shift()
+    encrypted = structs.replace(RUNTIME, transport_encrypted=True)
+    assert standing.advance(facts, runtime=encrypted) == Shift(send_added=frozenset({HASHES[0]}))
+    assert standing.visible == set(HASHES[:2])
+    assert standing.advance(facts, runtime=RUNTIME) == Shift(send_removed=frozenset({HASHES[0]}))
+    assert standing.visible == set()
+
+
+def test_a_name_without_a_record_is_not_sent_until_it_is_stored() -> None:
+    own = "SelectHave(Q) :- RecordLink(_,_,_,_,Q).\n"
+    standing = Standing(
+        policy(own, own + f"SelectHave('{HASHES[1]}').\n", "Queryable(P,O) :- OwnSelected(P), Viewer(O).\n")
+    )
+    link = ("RecordLink", (HASHES[0], "+Link", "0", "to", HASHES[1]))
+    before = stored([("Have", (HASHES[0],)), link])
+    assert standing.load(before, RUNTIME) == Shift()
+    assert standing.visible == {HASHES[1]}
+    after = stored([("Have", (HASHES[0],)), link], [("Have", (HASHES[1],))])
+    shift = standing.advance(after, runtime=RUNTIME, stored=[("Have", (HASHES[1],))])
+    assert shift == Shift(send_added=frozenset({HASHES[1]}))
+    gone = standing.advance(before, runtime=RUNTIME, removed=[HASHES[1]])
+    assert gone == Shift(send_removed=frozenset({HASHES[1]}))
+
+
+def test_many_records_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 1)
+    standing = _loaded()
+    shift = standing.advance(stored(*DINGS[:4]), runtime=RUNTIME, stored=[*DINGS[2], *DINGS[3]])
+    assert shift.send_added == set(HASHES[2:4])
+    assert standing.advance(_Silent(), runtime=RUNTIME, claimed={HASHES[5]: CLAIM}).request_added == {HASHES[5]}
+
+
+def test_what_a_peer_claims_is_no_offer_to_it() -> None:
+    """The own module without claims is what the view is made of."""
+    own = "SelectHave(P) :- Have(P), Advertised(P,_).\n"
+    standing = Standing(policy(own, EVERYTHING))
+    standing.load(stored(*DINGS[:2]), RUNTIME)
+    assert standing.advance(stored(*DINGS[:2]), runtime=RUNTIME, claimed={HASHES[0]: ()}) == Shift()
+    assert standing.visible == set()
+
+
+def test_a_decision_is_of_one_proven_peer() -> None:
+    standing = Standing(policy(DING))
+    with pytest.raises(UsageError, match="not proven"):
+        standing.load(stored(), RuntimeFacts(here=ALICE))
+    standing.load(stored(), RUNTIME)
+    with pytest.raises(UsageError, match="not proven"):
+        standing.advance(stored(), runtime=RuntimeFacts(here=ALICE, peer=ALICE))
+
+
+def test_after_a_limit_it_must_be_loaded_again() -> None:
+    budgets = Budgets(peer=Limits(derived_tuples_max=2))
+    standing = Standing(policy(DING, EVERYTHING, SHOW_EVERYTHING, budgets=budgets))
+    with pytest.raises(UsageError, match="load it first"):
+        standing.advance(stored(), runtime=RUNTIME)
+    standing.load(stored(*DINGS[:2]), RUNTIME)
+    with pytest.raises(PolicyLimitExceeded) as caught:
+        standing.advance(stored(*DINGS[:3]), runtime=RUNTIME, stored=DINGS[2])
+    assert caught.value.part is Part.PEER_SELECTOR
+    assert not standing.is_usable
+    with pytest.raises(UsageError, match="load it first"):
+        standing.advance(stored(*DINGS[:2]), runtime=RUNTIME)
+    with pytest.raises(UsageError, match="load it first"):
+        standing.freeze()
+    assert standing.load(stored(*DINGS[:2]), RUNTIME).send_added == set(HASHES[:2])
+
+
+def test_a_restored_decision_goes_on_without_reading_anything_again() -> None:
+    frozen = _loaded().freeze()
+    standing = Standing.restore(policy(DING), frozen)
+    assert standing.may_send == set(HASHES[:2])
+    assert standing.advance(_Silent(), runtime=RUNTIME) == Shift()
+    assert standing.freeze() == frozen
+    shift = standing.advance(_Silent(), runtime=RUNTIME, stored=DINGS[2], removed=[HASHES[1]])
+    assert shift == Shift(send_added=frozenset({HASHES[2]}), send_removed=frozenset({HASHES[1]}))
+    assert standing.advance(_Silent(), runtime=RUNTIME, removed=[HASHES[0]]).send_removed == {HASHES[0]}
+
+
+def test_another_format_is_refused() -> None:
+    frozen = structs.replace(_loaded().freeze(), format=0)
+    with pytest.raises(UsageError, match="format 0"):
+        Standing.restore(policy(DING), frozen)
