@@ -1,0 +1,188 @@
+"""What holds as long as a plan does: the agreement, what both sides offer, what is wanted, the shared time.
+
+Every evaluation of a link goes through ``evaluate``: one snapshot of the store, the claims as they stand, the runtime
+facts of this moment. What it changes is carried into the advertisements and into what is wanted.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from bobbin import profile
+from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.config import Bounded, Config
+from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.events import Now
+from bobbin.interlace.learned import Learned
+from bobbin.interlace.messages import Advertisement
+from bobbin.interlace.negotiation import Agreement
+from bobbin.interlace.offers import Offers
+from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
+from bobbin.interlace.ticks import Ticks
+from bobbin.interlace.wants import Wants
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.runtime_facts import RuntimeFacts
+
+STANDARD_PREFIX_LENGTH: Final = 2
+"""Of partition prefixes, unless the plan has a parameter for it."""
+
+
+class Epoch:
+    """One link under one agreed plan."""
+
+    def __init__(self, agreement: Agreement, config: Config, holdings: Holdings) -> None:
+        self.agreement: Final = agreement
+        self.terms: Final = agreement.terms
+        self.key: Final = agreement.terms.link or config.cursor_key
+        """What the cursor of this link is kept under."""
+        self._config = config
+        self._holdings = holdings
+        memory = holdings.begin(agreement.policy, agreement.terms.schema, self.key) or self._recall()
+        self.offers: Final = memory.offers
+        self.learned: Final = memory.learned
+        self.wants: Final = memory.wants
+        self.ticks: Final = Ticks(self.terms.start_tai, self.terms.tick_interval_ns)
+        self._evaluated_tick: str | None = None
+        self._evaluated_passed = 0
+        self.claims_are_whole = False
+        """Whether the last advertise phase came to its end."""
+        for part in (self.offers, self.learned, self.wants):
+            part.begin_exchange()
+        self.begin_round()
+
+    def begin_round(self) -> None:
+        """Limits that count by the round start anew."""
+        self.offers.begin_round()
+        self.learned.begin_round()
+
+    def check(self) -> None:
+        """Assert what always holds."""
+        self.ticks.check()
+        self.offers.check()
+        self.learned.check()
+        self.wants.check()
+
+    # ---- evaluation -----------------------------------------------------------------------------------------------
+
+    def evaluate(self) -> None:
+        """Evaluate the policy over this moment, and follow what has changed."""
+        changes = self.learned.changes()
+        self._evaluated_tick, self._evaluated_passed = self.ticks.tick, self.ticks.passed
+        question = Question(runtime=self.runtime_facts(), claimed=changes.claimed, withdrawn=changes.withdrawn)
+        self._follow(self._holdings.evaluate(question))
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the shared time has moved since the last evaluation."""
+        return self._evaluated_tick != self.ticks.tick
+
+    def choose(self, at_most: int) -> tuple[str, ...]:
+        """What to request now, after the last evaluation."""
+        chosen = self.wants.choose(self.learned, self.terms.formats, at_most, self._holdings.absent)
+        assert all(record in self.wants.may_request and record in self.learned for record in chosen), (
+            "what is requested may be requested, and is advertised"
+        )
+        return chosen
+
+    def load_sendable(self, record: str) -> bytes | None:
+        """The bytes of a record if it is announced, may be sent and is stored, at this moment."""
+        return self._holdings.load(record) if self.offers.was_announced(record) else None
+
+    def _follow(self, evaluated: Evaluated) -> None:
+        added = sorted(evaluated.send_added)
+        described = self._holdings.describe(added, self.terms.schema) if added else []
+        fresh = [
+            self._advertise(record, fields)
+            for record, fields in zip(added, described, strict=True)
+            if fields is not None
+        ]
+        self.offers.update(fresh, evaluated.send_removed)
+        self.wants.update(evaluated.request_added, evaluated.request_removed, evaluated.moved, self._find_absent)
+
+    def _advertise(self, record: str, fields: tuple[ClaimedField, ...]) -> Advertisement:
+        if self._config.direct:
+            # Nobody on the other side will ask for a digest.
+            return Advertisement(record=record, fields=fields)
+        return advertisement(record, self.agreement.policy.own_origin, fields)
+
+    def _find_absent(self, records: Collection[str]) -> frozenset[str]:
+        """Of some records, those that are neither stored nor refused. What is offered is stored."""
+        doubtful = [record for record in records if record not in self.offers]
+        return self._holdings.absent(doubtful) if doubtful else frozenset()
+
+    def runtime_facts(self) -> RuntimeFacts:
+        """What the rules of this side are told about the exchange, at this moment."""
+        return RuntimeFacts(
+            here=self._config.own.verifier,
+            peer=self.terms.peer,
+            transport=self._config.transport,
+            transport_encrypted=self._config.encrypted,
+            start_tai=self.terms.start_tai,
+            tick_tai=self.ticks.tick,
+            clock_skew_seconds=self.terms.clock_skew_seconds,
+        )
+
+    # ---- time -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether time moves in this exchange. In a plain bounded one it stands at the start."""
+        lifecycle = self._config.lifecycle
+        return not isinstance(lifecycle, Bounded) or lifecycle.ticks > 0
+
+    @property
+    def may_close(self) -> bool:
+        """Whether a fixed point is the end: the time that was to be waited for has been evaluated."""
+        lifecycle = self._config.lifecycle
+        return isinstance(lifecycle, Bounded) and self._evaluated_passed >= lifecycle.ticks
+
+    def tick(self, now: Now) -> str | None:
+        """Our latest readiness, to ride on a block.
+
+        Our clock is looked at only here, when a block of the advertise phase goes out. So after each such block both
+        sides compute the shared time from the same two values.
+        """
+        if not self.is_ticking:
+            return None
+        self.ticks.reach(now.tai_ns)
+        return self.ticks.local_ready
+
+    def hear_tick(self, tick: str | None) -> str | None:
+        """Take the peer's readiness; returns why it was ignored, if it was."""
+        return None if tick is None or not self.is_ticking else self.ticks.accept(tick)
+
+    # ---- memory ---------------------------------------------------------------------------------------------------
+
+    def cursor(self) -> Cursor | None:
+        """What is to be saved of the peer's claims now; None if nothing is."""
+        if self.key is None or not self.learned.unsaved or not self.claims_are_whole:
+            return None
+        self.learned.unsaved = False
+        return Cursor(
+            key=self.key,
+            plan=self.terms.plan,
+            source=self.agreement.policy.peer_origin,
+            schema=self.terms.schema,
+            advertisements=self.learned.advertisements(),
+        )
+
+    def memory(self) -> Memory:
+        """Everything that the next exchange on this link can go on from."""
+        return Memory(offers=self.offers, learned=self.learned, wants=self.wants)
+
+    def _recall(self) -> Memory:
+        """A new memory, with the claims of the cursor if that speaks of this plan, this source and these fields."""
+        plan = self.agreement.plan
+        length = int(plan.parameter(profile.PARTITION_PREFIX_LENGTH) or STANDARD_PREFIX_LENGTH)
+        cursor = None if self.key is None else self._holdings.cursor(self.key)
+        fits = cursor is not None and (cursor.plan, cursor.source, cursor.schema) == (
+            plan.identifier,
+            self.agreement.policy.peer_origin,
+            self.terms.schema,
+        )
+        held = cursor.advertisements if cursor is not None and fits else ()
+        policy = self.agreement.policy
+        return Memory(
+            offers=Offers(length, policy.own_origin),
+            learned=Learned(length, held, policy.peer_origin),
+            wants=Wants(),
+        )

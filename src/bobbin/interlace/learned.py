@@ -1,0 +1,333 @@
+"""What the peer advertises, as far as it has been told: claims for discovery, never facts (Lace-050).
+
+An advertise phase brings this up to date. The peer lists its advertisement records, or summarises them by partition;
+of the partitions that differ from what is held, this side asks for the records or for the next finer summaries. When
+the phase ends, what is held is exactly what a full listing would have given: every count and root that the peer
+announced is verified, and one that does not hold aborts the round.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from bobbin.interlace import merkle
+from bobbin.interlace.advertise import digested
+from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.messages import Advertise, Advertisement, Partition, Shared
+from bobbin.interlace.offers import Questions
+from bobbin.interlace.partitions import Partitions, payload
+from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.operands import Origin
+
+_CHILDREN: Final = 64
+"""How many children a partition can have: one per B64A symbol."""
+
+Claimed: TypeAlias = Mapping[str, tuple[ClaimedField, ...]]
+
+
+class Claims(Struct, frozen=True, kw_only=True):
+    """How the peer's claims have changed."""
+
+    claimed: Claimed
+    withdrawn: frozenset[str]
+
+
+class _Asked:
+    """Questions of one block, with what was announced of the partitions that they are about."""
+
+    def __init__(self) -> None:
+        self.lists: Final[dict[str, Partition]] = {}
+        self.narrows: Final[dict[str, Partition]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.lists or self.narrows)
+
+
+class Learned:
+    """The peer's advertisement state, under one source label and schema."""
+
+    def __init__(self, length: int, held: Iterable[Advertisement] = (), source: Origin | None = None) -> None:
+        """``held``: what a cursor remembers from the last exchange. ``source``: who advertises."""
+        self._length = length
+        self._source = source
+        self._advertisements: dict[str, Advertisement] = {}
+        self._summarised: Partitions | None = None
+        """Made when first needed."""
+        self._read_up_to: tuple[Shared, int] | None = None
+        """What was read directly last, and its version then."""
+        self._claimed: dict[str, tuple[ClaimedField, ...]] = {}
+        self._withdrawn: set[str] = set()
+        self._opened = False
+        self._summaries = 0
+        self._announced: dict[str, Partition] = {}
+        """Summaries that were announced in this phase and must hold at its end."""
+        self._to_ask: list[Partition] = []
+        self._asked = _Asked()
+        """Our questions of the block that went out last."""
+        self._due = _Asked()
+        """Those of the block before: the peer's next block answers them."""
+        for advertisement in held:
+            self._take(advertisement)
+        self.unsaved = False
+        """Whether something has changed since the claims were saved; whoever saves them says so."""
+
+    def __len__(self) -> int:
+        return len(self._advertisements)
+
+    def __contains__(self, record: str) -> bool:
+        return record in self._advertisements
+
+    def advertisement(self, record: str) -> Advertisement | None:
+        """What is claimed about a record now."""
+        return self._advertisements.get(record)
+
+    def advertisements(self) -> tuple[Advertisement, ...]:
+        """Everything that is claimed now, by record. What was read directly may have no digest."""
+        return tuple(self._advertisements[record] for record in sorted(self._advertisements))
+
+    def summary(self) -> tuple[Partition, ...]:
+        """Every non-empty partition of the claims, for statements."""
+        return self._partitions.summaries()
+
+    def begin_exchange(self) -> None:
+        """The peer has said nothing yet on this link."""
+        self._opened = False
+
+    def begin_round(self) -> None:
+        """The limit on summaries counts anew."""
+        self._summaries = 0
+
+    def changes(self) -> Claims:
+        """What has changed since the last call."""
+        changes = Claims(claimed=self._claimed, withdrawn=frozenset(self._withdrawn))
+        self._claimed, self._withdrawn = {}, set()
+        return changes
+
+    # ---- one advertise phase --------------------------------------------------------------------------------------
+
+    def open(self, block: Advertise, limits: Limits) -> None:
+        """The peer's first block of an iteration."""
+        if block.lists or block.narrows:
+            raise Abort(Reason.OUT_OF_PHASE, "the first block of an iteration asks about partitions")
+        if block.records and block.partitions:
+            raise Abort(Reason.MALFORMED_SUMMARY, "the first block of an iteration has both records and summaries")
+        first, self._opened = not self._opened, True
+        self._announced, self._to_ask, self._asked, self._due = {}, [], _Asked(), _Asked()
+        self._count_summaries(block.partitions, limits)
+        if block.direct is not None:
+            self._read(block.direct)
+        elif block.records or (first and not block.partitions):
+            self._check_listing(block.records, limits)
+            self._replace(set(self._advertisements), block.records)
+        elif block.partitions:
+            self._hear_summaries(block.partitions, first=first)
+
+    def hear(self, block: Advertise, limits: Limits) -> None:
+        """A later block of the peer: it answers what we asked one block before."""
+        self._count_summaries(block.partitions, limits)
+        self._check_listing(block.records, limits)
+        due, self._due, self._asked = self._due, self._asked, _Asked()
+        self._hear_children(block.partitions, due.narrows)
+        self._hear_records(block.records, due.lists)
+
+    def ask(self, limits: Limits, service: Service) -> Questions:
+        """What to ask in the next block."""
+        asked = self._asked = _Asked()
+        room = limits.max_advertisement_records_listed
+        later: list[Partition] = []
+        for partition in self._to_ask:
+            if self._narrowing_helps(partition, limits, service):
+                asked.narrows[partition.prefix] = partition
+            elif partition.count > limits.max_advertisement_records_listed:
+                raise LimitReached(
+                    Reason.LISTING_LIMIT,
+                    "max_advertisement_records_listed",
+                    f"the partition {partition.prefix!r} has {partition.count} records and cannot be narrowed",
+                )
+            elif partition.count <= room:
+                room -= partition.count
+                asked.lists[partition.prefix] = partition
+            else:
+                later.append(partition)
+        self._to_ask = later
+        return Questions(lists=tuple(sorted(asked.lists)), narrows=tuple(sorted(asked.narrows)))
+
+    def end_phase(self) -> None:
+        """The phase is over: whatever was announced must now be what is held."""
+        if self._to_ask or self._asked or self._due:
+            raise Abort(Reason.OUT_OF_PHASE, "the advertise phase ended with questions open")
+        for prefix, partition in self._announced.items():
+            self._verify(prefix, partition)
+        self._announced = {}
+
+    def check(self) -> None:
+        """The partitions summarise exactly what is held."""
+        if self._summarised is not None:
+            self._summarised.check()
+            assert len(self._summarised) == len(self._advertisements), "one advertisement per record"
+        assert self._claimed.keys() <= self._advertisements.keys(), "what is claimed is held"
+        assert self._withdrawn.isdisjoint(self._advertisements), "what is withdrawn is not held"
+
+    # ---- parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _partitions(self) -> Partitions:
+        if self._summarised is None:
+            self._summarised = Partitions(self._length)
+            for advertisement in self._advertisements.values():
+                self._summarised.add(advertisement.record, self._digest(advertisement))
+        return self._summarised
+
+    def _digest(self, advertisement: Advertisement) -> bytes:
+        if advertisement.digest:
+            return advertisement.digest
+        assert self._source is not None, "advertisements without digest come with their source"
+        return digested(advertisement, self._source).digest
+
+    def _read(self, shared: Shared) -> None:
+        """Take over what the other side of this process offers: only what has changed, if that can be told."""
+        current = shared.current()
+        changed = None
+        if self._read_up_to is not None and self._read_up_to[0] is shared:
+            changed = shared.since(self._read_up_to[1])
+        self._source = shared.source
+        self._read_up_to = shared, shared.version
+        if changed is None:
+            changed = self._advertisements.keys() | current.keys()
+        touched = set(changed)
+        self._replace(touched & self._advertisements.keys(), [current[one] for one in touched if one in current])
+
+    def _hear_summaries(self, partitions: tuple[Partition, ...], *, first: bool) -> None:
+        for partition in partitions:
+            if len(partition.prefix) != self._length:
+                raise Abort(
+                    Reason.MALFORMED_SUMMARY, f"a partition starts with {self._length} symbols: {partition.prefix!r}"
+                )
+            if first and not partition.count:
+                raise Abort(Reason.MALFORMED_SUMMARY, f"the partition {partition.prefix!r} is empty and was sent")
+            self._announced[partition.prefix] = partition
+            self._compare(partition)
+        if first:
+            # What the first block leaves out is empty.
+            gone = {held.prefix for held in self._partitions.summaries()} - self._announced.keys()
+            for prefix in gone:
+                self._replace(self._partitions.members(prefix), ())
+
+    def _hear_children(self, children: tuple[Partition, ...], asked: Mapping[str, Partition]) -> None:
+        counts = dict.fromkeys(asked, 0)
+        named: dict[str, set[str]] = {prefix: set() for prefix in asked}
+        for child in children:
+            parent = child.prefix[:-1]
+            if parent not in asked:
+                raise Abort(Reason.MALFORMED_SUMMARY, f"nobody asked for the partition {child.prefix!r}")
+            if not child.count:
+                raise Abort(Reason.MALFORMED_SUMMARY, f"the partition {child.prefix!r} is empty and was sent")
+            counts[parent] += child.count
+            named[parent].add(child.prefix)
+        for prefix, partition in asked.items():
+            if counts[prefix] != partition.count:
+                raise Abort(
+                    Reason.ROOT_MISMATCH,
+                    f"the partition {prefix!r} was announced with {partition.count} records, "
+                    f"its children have {counts[prefix]}",
+                )
+            for held in self._partitions.children(prefix):
+                if held.prefix not in named[prefix]:
+                    self._replace(self._partitions.members(held.prefix), ())
+        for child in children:
+            self._compare(child)
+
+    def _hear_records(self, records: tuple[Advertisement, ...], asked: Mapping[str, Partition]) -> None:
+        listed: dict[str, list[Advertisement]] = {prefix: [] for prefix in asked}
+        lengths = sorted({len(prefix) for prefix in asked})
+        for advertisement in records:
+            digest = payload(advertisement.record)
+            home = next((digest[:length] for length in lengths if digest[:length] in listed), None)
+            if home is None:
+                raise Abort(Reason.MALFORMED_BLOCK, f"nobody asked for the advertisement of {advertisement.record}")
+            listed[home].append(advertisement)
+        for prefix, partition in asked.items():
+            self._replace(self._partitions.members(prefix), listed[prefix])
+            self._verify(prefix, partition)
+
+    def _compare(self, partition: Partition) -> None:
+        """Ask about a partition that is not what is held; one that has become empty needs no question."""
+        if not partition.count:
+            if partition.root != merkle.EMPTY:
+                raise Abort(Reason.MALFORMED_SUMMARY, f"the empty partition {partition.prefix!r} has another root")
+            self._replace(self._partitions.members(partition.prefix), ())
+        elif self._partitions.summary(partition.prefix) != partition:
+            self._to_ask.append(partition)
+
+    def _narrowing_helps(self, partition: Partition, limits: Limits, service: Service) -> bool:
+        depth = len(partition.prefix) - self._length
+        if depth >= limits.max_narrowing_depth:
+            return False
+        if partition.count > limits.max_advertisement_records_listed:
+            return True
+        affordable = self._summaries + (len(self._asked.narrows) + 1) * _CHILDREN <= limits.max_partition_summaries
+        held = self._partitions.summary(partition.prefix).count
+        return affordable and partition.count > service.list_partition_max and 2 * held >= partition.count
+
+    def _verify(self, prefix: str, partition: Partition) -> None:
+        held = self._partitions.summary(prefix)
+        if held != partition:
+            raise Abort(
+                Reason.ROOT_MISMATCH,
+                f"the partition {prefix!r} was announced with {partition.count} records under another root "
+                f"than the {held.count} that were listed",
+            )
+
+    def _replace(self, old: Iterable[str], new: Iterable[Advertisement]) -> None:
+        """What was held in some place is now this."""
+        incoming = {advertisement.record: advertisement for advertisement in new}
+        for record in set(old) - incoming.keys():
+            del self._advertisements[record]
+            if self._summarised is not None:
+                self._summarised.discard(record)
+            self._claimed.pop(record, None)
+            self._withdrawn.add(record)
+            self.unsaved = True
+        for advertisement in incoming.values():
+            self._take(advertisement)
+
+    def _take(self, advertisement: Advertisement) -> None:
+        record = advertisement.record
+        known = self._advertisements.get(record)
+        if (
+            known is not None
+            and known.fields == advertisement.fields
+            and _may_be_equal(known.digest, advertisement.digest)
+        ):
+            return
+        self._advertisements[record] = advertisement
+        if self._summarised is not None:
+            self._summarised.add(record, self._digest(advertisement))
+        self._claimed[record] = advertisement.fields
+        self._withdrawn.discard(record)
+        self.unsaved = True
+
+    def _check_listing(self, records: tuple[Advertisement, ...], limits: Limits) -> None:
+        if len(records) > limits.max_advertisement_records_listed:
+            raise LimitReached(
+                Reason.LISTING_LIMIT,
+                "max_advertisement_records_listed",
+                f"the peer lists {len(records)} advertisement records at once; "
+                f"{limits.max_advertisement_records_listed} are the most",
+            )
+
+    def _count_summaries(self, partitions: tuple[Partition, ...], limits: Limits) -> None:
+        self._summaries += len(partitions)
+        if self._summaries > limits.max_partition_summaries:
+            raise LimitReached(
+                Reason.SUMMARY_LIMIT,
+                "max_partition_summaries",
+                f"the peer sends more than {limits.max_partition_summaries} partition summaries",
+            )
+
+
+def _may_be_equal(one: bytes, other: bytes) -> bool:
+    """Whether two digests do not differ; one that was not computed says nothing."""
+    return one == other or not (one and other)

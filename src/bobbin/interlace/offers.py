@@ -1,0 +1,233 @@
+"""What this side advertises: one advertisement record for every record of its effective send set (Lace-050).
+
+Advertisements and summaries come from here and from nowhere else, and what is here is what may be sent: nothing about
+a withheld record can be read off a listing, a count, a root or the presence of a partition.
+
+A record never changes, so its advertisement under one source label and one schema never changes either. What was
+computed once stays, and an update costs what came and went.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from bobbin.interlace.advertise import digested
+from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.messages import Advertise, Advertisement, Partition
+from bobbin.interlace.partitions import Partitions, payload
+from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.operands import Origin
+
+_TOUCHED_MIN: Final = 1_024
+
+
+class Questions(Struct, frozen=True, kw_only=True):
+    """What the peer asks about this side's partitions in one block."""
+
+    lists: tuple[str, ...]
+    narrows: tuple[str, ...]
+
+
+class Offers:
+    """The current advertisements of one side, and how much of them the peer has been told."""
+
+    def __init__(self, length: int, source: Origin | None = None) -> None:
+        """``length``: of the prefixes that partitions start with.
+
+        ``source``: who offers. With it, advertisements may come without digest; those are computed when a summary is
+        first asked for.
+        """
+        self._length = length
+        self._source = source
+        self._advertisements: dict[str, Advertisement] = {}
+        self._summarised: Partitions | None = None
+        """Made when first needed: two sides in one process never do."""
+        self._touched: list[str] = []
+        """Records that came or went, for whoever reads directly; ``_forgotten`` of them are no longer listed."""
+        self._forgotten = 0
+        self._unannounced: set[str] = set()
+        """Came in since the last opening block."""
+        self._gone: set[str] = set()
+        """Announced in the last opening block and gone since."""
+        self._is_read = False
+        """Whether the last opening block gave this to be read: then the peer sees what came in after it, too."""
+        self._opened = False
+        self._summaries = 0
+
+    def __len__(self) -> int:
+        return len(self._advertisements)
+
+    def __contains__(self, record: str) -> bool:
+        return record in self._advertisements
+
+    # ---- for direct reading (``messages.Shared``) ---------------------------------------------------------------
+
+    @property
+    def source(self) -> Origin | None:
+        """Who offers."""
+        return self._source
+
+    @property
+    def version(self) -> int:
+        """Rises with every change."""
+        return self._forgotten + len(self._touched)
+
+    def current(self) -> Mapping[str, Advertisement]:
+        """Everything that is offered now."""
+        return self._advertisements
+
+    def since(self, version: int) -> Collection[str] | None:
+        """The records that came or went since then; None if that is too long ago to say."""
+        return None if version < self._forgotten else self._touched[version - self._forgotten :]
+
+    # ---- an exchange ----------------------------------------------------------------------------------------------
+
+    def begin_exchange(self) -> None:
+        """Nothing has been said yet on this link."""
+        self._opened = False
+
+    def begin_round(self) -> None:
+        """The limit on summaries counts anew."""
+        self._summaries = 0
+
+    def update(self, added: Iterable[Advertisement], removed: Collection[str]) -> None:
+        """Follow a change of the effective send set."""
+        for record in removed:
+            known = self._advertisements.pop(record, None)
+            if known is None:
+                continue
+            self._touched.append(record)
+            if self._summarised is not None:
+                self._summarised.discard(record)
+            if record in self._unannounced:
+                self._unannounced.remove(record)
+            else:
+                self._gone.add(record)
+        for advertisement in added:
+            record = advertisement.record
+            if record not in self._advertisements:
+                self._touched.append(record)
+                if record in self._gone:
+                    # A record never changes, and so neither does its advertisement.
+                    self._gone.remove(record)
+                else:
+                    self._unannounced.add(record)
+            self._advertisements[record] = advertisement
+            if self._summarised is not None:
+                self._advertisements[record] = self._digest(advertisement)
+                self._summarised.add(record, self._advertisements[record].digest)
+        self._forget_old()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something came or went since the last opening block."""
+        return bool(self._unannounced or self._gone)
+
+    def was_announced(self, record: str) -> bool:
+        """Whether the peer can know of a record from the last opening block."""
+        return record in self._advertisements and (self._is_read or record not in self._unannounced)
+
+    def opening(self, limits: Limits, service: Service, *, direct: bool = False) -> Advertise:
+        """The first block of an iteration, without tick. What is in it counts as announced."""
+        if self._opened and not self.has_news:
+            block = Advertise()
+        elif direct:
+            block = Advertise(direct=self)
+        elif self and len(self) <= min(service.list_outright_max, limits.max_advertisement_records_listed):
+            block = Advertise(records=self._list(self._advertisements, limits))
+        else:
+            block = self._summarise(limits)
+        self._opened = True
+        self._is_read = direct
+        if self._summarised is not None:
+            self._summarised.mark()
+        self._unannounced.clear()
+        self._gone.clear()
+        return block
+
+    def answer(self, questions: Questions, limits: Limits) -> Advertise:
+        """Children and records of the partitions that the peer asks about, from the set that was announced."""
+        children: list[Partition] = []
+        for prefix in questions.narrows:
+            self._check_prefix(prefix, limits, deeper=1)
+            children += self._partitions.children(prefix)
+        self._spend(len(children), limits)
+        records: list[str] = []
+        for prefix in questions.lists:
+            self._check_prefix(prefix, limits, deeper=0)
+            records += self._partitions.members(prefix)
+        return Advertise(records=self._list(records, limits), partitions=tuple(children))
+
+    def summary(self) -> tuple[Partition, ...]:
+        """Every non-empty partition, for statements."""
+        return self._partitions.summaries()
+
+    def check(self) -> None:
+        """The partitions summarise exactly the advertisements."""
+        if self._summarised is not None:
+            self._summarised.check()
+            assert len(self._summarised) == len(self._advertisements), "one advertisement per record"
+        assert self._unannounced <= self._advertisements.keys(), "what is gone is not waiting to be announced"
+
+    @property
+    def _partitions(self) -> Partitions:
+        if self._summarised is None:
+            self._summarised = Partitions(self._length)
+            self._advertisements = {one.record: self._digest(one) for one in self._advertisements.values()}
+            for one in self._advertisements.values():
+                self._summarised.add(one.record, one.digest)
+        return self._summarised
+
+    def _digest(self, advertisement: Advertisement) -> Advertisement:
+        if advertisement.digest:
+            return advertisement
+        assert self._source is not None, "advertisements without digest come with their source"
+        return digested(advertisement, self._source)
+
+    def _forget_old(self) -> None:
+        """What has changed long ago is not worth remembering: reading everything is cheaper then."""
+        if len(self._touched) > 2 * len(self._advertisements) + _TOUCHED_MIN:
+            self._forgotten += len(self._touched)
+            self._touched = []
+
+    def _summarise(self, limits: Limits) -> Advertise:
+        if self._opened:
+            prefixes = {payload(record)[: self._length] for record in self._unannounced | self._gone}
+            partitions = tuple(map(self._partitions.summary, sorted(prefixes)))
+        else:
+            partitions = self._partitions.summaries()
+        over = self._summaries + len(partitions) > limits.max_partition_summaries
+        if over and self and len(self) <= limits.max_advertisement_records_listed:
+            return Advertise(records=self._list(self._advertisements, limits))
+        self._spend(len(partitions), limits)
+        return Advertise(partitions=partitions)
+
+    def _list(self, records: Collection[str], limits: Limits) -> tuple[Advertisement, ...]:
+        if len(records) > limits.max_advertisement_records_listed:
+            raise LimitReached(
+                Reason.LISTING_LIMIT,
+                "max_advertisement_records_listed",
+                f"{len(records)} advertisement records are to be listed; "
+                f"{limits.max_advertisement_records_listed} are the most",
+            )
+        return tuple(self._digest(self._advertisements[record]) for record in sorted(records))
+
+    def _spend(self, summaries: int, limits: Limits) -> None:
+        self._summaries += summaries
+        if self._summaries > limits.max_partition_summaries:
+            raise LimitReached(
+                Reason.SUMMARY_LIMIT,
+                "max_partition_summaries",
+                f"more than {limits.max_partition_summaries} partition summaries would be sent",
+            )
+
+    def _check_prefix(self, prefix: str, limits: Limits, *, deeper: int) -> None:
+        """A question is about a partition that can exist."""
+        depth = len(prefix) - self._length
+        if depth < 0:
+            raise Abort(Reason.MALFORMED_SUMMARY, f"a prefix has at least {self._length} symbols, not {len(prefix)}")
+        if depth + deeper > limits.max_narrowing_depth:
+            raise Abort(
+                Reason.NARROWING_LIMIT, f"{prefix!r} lies below {limits.max_narrowing_depth} steps of narrowing"
+            )

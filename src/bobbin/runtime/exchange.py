@@ -1,0 +1,236 @@
+"""Driving one side of an exchange over a link: events in, effects out, until it ends (Lace-050, drivers).
+
+The driver decides nothing. It gives the machine what happens (messages, timers, changes of the store, a wish to end)
+one event at a time, and performs the effects in their order. It reads and writes at the same time, so two sides that
+both have much to say cannot block each other; it reads only what the machine awaits, and sends the next part of a
+transfer only when the last one is out, so memory does not grow with what is exchanged.
+
+A bounded exchange ends by itself. An open one goes on until somebody closes: it is woken by commits to its own store,
+by other processes' commits (looked for at an interval), by ticks, and by the peer.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
+
+from bobbin.errors import PeerError, ResourceError, UsageError
+from bobbin.interlace.config import Bounded
+from bobbin.interlace.effects import Close, Effect, Ended, Notify, Persist, Remember, SaveCursor, Send, WakeAt
+from bobbin.interlace.events import (
+    Cancelled,
+    Event,
+    Fired,
+    Flushed,
+    LinkClosed,
+    OperandChanged,
+    Persisted,
+    Received,
+    Started,
+    StoreChanged,
+    Undecodable,
+    Unsendable,
+)
+from bobbin.interlace.limits import SECOND_NS
+from bobbin.interlace.machine import InterlaceMachine
+from bobbin.interlace.messages import Message, Transfer
+from bobbin.interlace.reasons import LimitReached, Reason
+from bobbin.interlace.result import Result
+from bobbin.interlace.state import Awaits
+from bobbin.policy.modules import Selector
+from bobbin.runtime.pair import Clock, Observer, Performer
+
+POLL_SECONDS: Final = 1.0
+"""How often an open exchange looks for what other processes have stored."""
+
+
+LINGER_SECONDS: Final = 5.0
+"""How long the last words may take to get out, once everything is decided."""
+
+
+class LinkEnded(Exception):
+    """The link is closed, by whoever's doing. There is nothing more to read."""
+
+
+class Link(Protocol):
+    """A way to one peer. Reading and writing go on at the same time."""
+
+    async def send(self, message: Message) -> None:
+        """Send a message; returns when there is room for the next one. Raises ``LinkEnded``."""
+        ...
+
+    async def receive(self, awaits: Awaits) -> Message:
+        """The next message, read as what is awaited. Raises ``LinkEnded``, or ``PeerError`` for what is no message."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the link. What was sent before still arrives, if the other side reads on."""
+        ...
+
+
+Subscribe: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
+"""Takes what to call after each commit, from any thread; returns the undo."""
+
+
+class Exchange:
+    """One side of one exchange, running."""
+
+    def __init__(
+        self,
+        machine: InterlaceMachine,
+        performer: Performer,
+        link: Link,
+        *,
+        clock: Clock,
+        observers: Iterable[Observer] = (),
+        subscribe: Subscribe | None = None,
+        changed_elsewhere: Callable[[], bool] | None = None,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        """``subscribe`` and ``changed_elsewhere`` say when the store has changed; an open exchange needs them."""
+        self._machine = machine
+        self._performer = performer
+        self._link = link
+        self._clock = clock
+        self._observers = tuple(observers)
+        self._subscribe = subscribe
+        self._changed_elsewhere = changed_elsewhere
+        self._poll_seconds = poll_seconds
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._timer: WakeAt | None = None
+        self._changed = False
+        self._result: Result | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def cancel(self) -> None:
+        """End soon, with what has been stored so far."""
+        self._events.put_nowait(Cancelled())
+
+    def change_operand(self, selector: Selector) -> None:
+        """Go on under another selector. Only an open exchange can."""
+        if isinstance(self._machine.config.lifecycle, Bounded):
+            raise UsageError("a bounded exchange keeps its operand")
+        self._events.put_nowait(OperandChanged(selector))
+
+    def wake(self) -> None:
+        """The store has changed. May be called from any thread, any number of times."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note_change)
+
+    async def run(self) -> Result:
+        """Run to the end; returns what became of it."""
+        self._loop = asyncio.get_running_loop()
+        undo = self._subscribe(self.wake) if self._subscribe is not None else None
+        writer = asyncio.create_task(self._write())
+        poller = asyncio.create_task(self._poll()) if self._changed_elsewhere is not None else None
+        try:
+            await self._step(Started())
+            await self._drive(writer)
+            self._outgoing.put_nowait(None)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(writer, LINGER_SECONDS)
+        finally:
+            if undo is not None:
+                undo()
+            for task in (writer, poller):
+                if task is not None:
+                    task.cancel()
+            await self._link.close()
+        assert self._result is not None, "a machine that has ended says so"
+        return self._result
+
+    async def _drive(self, writer: asyncio.Task[None]) -> None:
+        """Take events until the machine has ended."""
+        reading: asyncio.Task[Event] | None = None
+        waiting: asyncio.Task[Event] | None = None
+        try:
+            while self._result is None:
+                if reading is None and (awaits := self._machine.awaits) is not Awaits.NOTHING:
+                    reading = asyncio.create_task(self._read(awaits))
+                waiting = waiting or asyncio.create_task(self._events.get())
+                tasks: set[asyncio.Task[Event] | asyncio.Task[None]] = {waiting, writer if reading is None else reading}
+                done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+                if not done and self._timer is not None:
+                    token, self._timer = self._timer.token, None
+                    await self._step(Fired(token))
+                if waiting in done:
+                    event, waiting = waiting.result(), None
+                    await self._step(event)
+                elif reading is None and writer in done and self._events.empty():
+                    # Nothing is read at this moment, so only the writer can tell that the link is gone.
+                    await self._step(LinkClosed())
+                if reading is not None and reading in done and self._result is None:
+                    event, reading = reading.result(), None
+                    await self._step(event)
+        finally:
+            for task in (reading, waiting):
+                if task is not None:
+                    task.cancel()
+
+    async def _step(self, event: Event) -> None:
+        if isinstance(event, StoreChanged):
+            self._changed = False
+        effects = self._machine.step(event, now=self._clock())
+        for observer in self._observers:
+            observer(event, effects)
+        for effect in effects:
+            await self._perform(effect)
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Persist():
+                self._events.put_nowait(Persisted(self._performer.persist(effect)))
+            case SaveCursor():
+                self._performer.save(effect)
+            case Remember():
+                self._performer.remember(effect)
+            case Send(message):
+                self._outgoing.put_nowait(message)
+            case Notify(notice):
+                if isinstance(notice, Ended):
+                    self._result = notice.result
+            case WakeAt():
+                self._timer = effect
+            case Close():
+                # The writer closes after what was said before.
+                self._timer = None
+
+    async def _read(self, awaits: Awaits) -> Event:
+        try:
+            return Received(await self._link.receive(awaits))
+        except PeerError as error:
+            return Undecodable(Reason(error.code), str(error))
+        except (LinkEnded, OSError):
+            return LinkClosed()
+
+    async def _write(self) -> None:
+        """Send what the machine says, in order, until it has said everything."""
+        try:
+            while (message := await self._outgoing.get()) is not None:
+                await self._link.send(message)
+                if isinstance(message, Transfer) and not message.last:
+                    self._events.put_nowait(Flushed())
+        except LimitReached as error:
+            self._events.put_nowait(Unsendable(reason=error.reason, detail=str(error), limit=error.limit))
+        except (LinkEnded, OSError):
+            # Whoever reads notices too; while nobody does, that this task is over says it.
+            return
+
+    async def _poll(self) -> None:
+        assert self._changed_elsewhere is not None
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            with suppress(ResourceError):
+                if self._changed_elsewhere():
+                    self._note_change()
+
+    def _note_change(self) -> None:
+        if not self._changed:
+            self._changed = True
+            self._events.put_nowait(StoreChanged())
+
+    def _seconds_left(self) -> float | None:
+        if self._timer is None:
+            return None
+        return max(self._timer.monotonic_ns - self._clock().monotonic_ns, 0) / SECOND_NS

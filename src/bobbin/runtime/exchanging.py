@@ -1,0 +1,226 @@
+"""What a lace does with another one: the part of ``Lace`` that exchanges records.
+
+Each method is an operation of ``runtime.operations`` with the two laces filled in. A policy is a text of rules, or
+compiled already.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Self
+
+from msgspec import structs
+
+from bobbin.errors import UsageError
+from bobbin.records import coordinate
+from bobbin.records.coordinate import Address, Coordinate, Prefix
+from bobbin.records.ids import HashText
+from bobbin.records.record import Record
+from bobbin.records.signing import SigningKey
+from bobbin.store.base import Listed, Store
+
+if TYPE_CHECKING:
+    from bobbin.interlace.limits import Limits
+    from bobbin.policy.modules import Query, Selector
+    from bobbin.runtime.following import Following, ResultRule
+    from bobbin.runtime.operations import Got, Listing, Participant, Placed, SyncReport
+    from bobbin.runtime.pair import Observer
+    from bobbin.runtime.recording import Recorder
+    from bobbin.runtime.statements import StatementCheck
+
+
+class Exchanging(ABC):
+    """Whatever has records, keys and copies of itself can exchange."""
+
+    @property
+    @abstractmethod
+    def store(self) -> Store: ...
+
+    @abstractmethod
+    def participant(self, policy: "str | Selector", query_policy: "str | Query | None" = None) -> "Participant": ...
+
+    @abstractmethod
+    def copied(self) -> AbstractContextManager[Self]: ...
+
+    @abstractmethod
+    def get(self, what: HashText | str | Address | Coordinate) -> Record | None: ...
+
+    @abstractmethod
+    def list(
+        self, place: str | Coordinate | Prefix | None = None, *, tips: bool = False, limit: int | None = None
+    ) -> Iterator[Listed]: ...
+
+    @abstractmethod
+    def put_record(self, record: Record) -> HashText: ...
+
+    @abstractmethod
+    def key(self, name: str | None = None) -> SigningKey: ...
+
+    @abstractmethod
+    def key_names(self) -> tuple[str, ...]: ...
+
+    def sync(
+        self,
+        peer: "Exchanging",
+        policy: "str | Selector",
+        *,
+        peer_policy: "str | Selector | None" = None,
+        query_policy: "str | Query | None" = None,
+        peer_query_policy: "str | Query | None" = None,
+        limits: "Limits | None" = None,
+        rounds: int = 1,
+        through_codec: bool = False,
+        dry_run: bool = False,
+        explain: Iterable[str] = (),
+        statement: bool = False,
+        receipts: bool = False,
+        observers: "Iterable[Observer]" = (),
+        recorder: "Recorder | None" = None,
+    ) -> "SyncReport":
+        """Converge the records that both policies select with another lace; returns the account of it.
+
+        A policy is a text of rules, or compiled. Without ``peer_policy`` the peer has the same one. The query policies
+        say what the other side's rules may see; without one, what the own policy selects. Where both laces have their
+        default key, each side knows the other by it. With ``dry_run`` two copies exchange, and neither lace changes.
+        """
+        from bobbin.interlace.limits import Limits  # noqa: PLC0415 -- many programs never exchange
+        from bobbin.runtime import operations  # noqa: PLC0415 -- as above
+        from bobbin.runtime.local_peer import Manner  # noqa: PLC0415 -- as above
+
+        if dry_run and (statement or receipts):
+            raise UsageError("a dry run changes nothing, so it leaves no statement and no receipts")
+        own = self.participant(policy, query_policy)
+        other = peer.participant(own.selector if peer_policy is None else peer_policy, peer_query_policy)
+        with ExitStack() as stack:
+            if dry_run:
+                here, there = (stack.enter_context(lace.copied()) for lace in (self, peer))
+                own = structs.replace(here.participant(own.selector, query_policy), key=own.key, name=own.name)
+                other = structs.replace(
+                    there.participant(other.selector, peer_query_policy), key=other.key, name=other.name
+                )
+            return operations.synchronise(
+                own,
+                other,
+                manner=Manner(limits=limits or Limits(), through_codec=through_codec),
+                wishes=operations.Wishes(rounds=rounds, explain=tuple(explain), statement=statement, receipts=receipts),
+                observers=observers,
+                recorder=recorder,
+            )
+
+    def get_from(
+        self,
+        peer: "Exchanging",
+        what: HashText | str | Address | Coordinate,
+        *,
+        peer_policy: "str | Selector",
+        policy: "str | Selector | None" = None,
+    ) -> "Got":
+        """Fetch one record: by hash, or the newest of a coordinate. The rest of the lace has no part in it.
+
+        Of what ``policy`` selects, if there is one. The peer gives it if its policy does; nothing is sent to it.
+        """
+        from bobbin.runtime import operations  # noqa: PLC0415 -- as above
+
+        parsed = operations.one_of(what)
+        constraint = operations.only([parsed.hash]) if isinstance(parsed, Address) else operations.at(parsed)
+        report = self._fetch(peer, constraint, policy, peer_policy)
+        return operations.Got(record=self.get(parsed), report=report)
+
+    def list_from(
+        self,
+        peer: "Exchanging",
+        place: str | Coordinate | Prefix,
+        *,
+        peer_policy: "str | Selector",
+        policy: "str | Selector | None" = None,
+    ) -> "Listing":
+        """Fetch the records at a coordinate or below a prefix, and list what is here then."""
+        from bobbin.runtime import operations  # noqa: PLC0415 -- as above
+
+        parsed = operations.place_of(place)
+        report = self._fetch(peer, operations.at(parsed), policy, peer_policy)
+        return operations.Listing(records=tuple(self.list(parsed)), report=report)
+
+    def store_to(
+        self,
+        peer: "Exchanging",
+        records: "Iterable[Record | HashText | str]",
+        *,
+        peer_policy: "str | Selector",
+        policy: "str | Selector | None" = None,
+    ) -> "Placed":
+        """Hand records over: exactly these, stored here first where they are not yet.
+
+        The peer takes what its policy selects.
+        """
+        from bobbin.runtime import operations  # noqa: PLC0415 -- as above
+
+        names = [operations.hash_of(one) if isinstance(one, str) else self.put_record(one) for one in records]
+        if absent := [name for name in names if not self.store.have(name)]:
+            raise UsageError(f"{absent[0]} is not stored here")
+        chosen = operations.narrowed(operations.only(names), policy)
+        return operations.placed(names, self.sync(peer, chosen, peer_policy=peer_policy))
+
+    def follow(
+        self,
+        peer: "Exchanging",
+        policy: "str | Selector",
+        *,
+        peer_policy: "str | Selector | None" = None,
+        query_policy: "str | Query | None" = None,
+        peer_query_policy: "str | Query | None" = None,
+        matching: "str | Coordinate | Prefix | ResultRule | None" = None,
+    ) -> "Following":
+        """An exchange that stays open, for ``async with``; iterating over it gives the records that come and match.
+
+        ``matching``: a place, or a function of a record; without it, every record that comes.
+        """
+        from bobbin.runtime import following  # noqa: PLC0415 -- as above
+
+        own = self.participant(policy, query_policy)
+        return following.follow(
+            own,
+            peer.participant(own.selector if peer_policy is None else peer_policy, peer_query_policy),
+            matches=following.result_rule(coordinate.parse(matching) if isinstance(matching, str) else matching),
+        )
+
+    def check_statement(
+        self,
+        hash: HashText | str,
+        *,
+        policy: "str | Selector",
+        peer_policy: "str | Selector | None" = None,
+        query_policy: "str | Query | None" = None,
+        as_issuer: bool | None = None,
+    ) -> "StatementCheck":
+        """Whether a stored completion statement follows from the records here.
+
+        ``policy`` and ``query_policy`` are this lace's. It is the issuer's if one of its keys has sealed the statement,
+        unless ``as_issuer`` says otherwise.
+        """
+        from bobbin.runtime import statements  # noqa: PLC0415 -- as above
+        from bobbin.runtime.operations import compiled_query, compiled_selector  # noqa: PLC0415 -- as above
+
+        record = self.get(hash)
+        if record is None:
+            raise UsageError(f"{hash} is not stored here")
+        stated = statements.read_statement(record)
+        own = compiled_selector(policy)
+        if as_issuer is None:
+            as_issuer = stated.signer in (self.key(name).verifier for name in self.key_names())
+        return statements.check_statement(
+            self.store,
+            stated,
+            own=own,
+            peer=own if peer_policy is None else compiled_selector(peer_policy),
+            query=compiled_query(query_policy),
+            as_issuer=as_issuer,
+        )
+
+    def _fetch(
+        self, peer: "Exchanging", constraint: "Selector", policy: "str | Selector | None", peer_policy: "str | Selector"
+    ) -> "SyncReport":
+        from bobbin.policy.modules import deny_all_query  # noqa: PLC0415 -- as above
+        from bobbin.runtime.operations import narrowed  # noqa: PLC0415 -- as above
+
+        return self.sync(peer, narrowed(constraint, policy), peer_policy=peer_policy, query_policy=deny_all_query())

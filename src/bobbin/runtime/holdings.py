@@ -1,0 +1,243 @@
+"""What one exchange reads of a store, and how it writes there.
+
+Each evaluation looks at one snapshot: what the store says has changed since the last one, and the peer's claims, go
+through the standing decision of the plan. Everything else (descriptions, bytes, what is absent) is of the present.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import chain, islice
+from typing import Final
+
+import msgspec
+
+from bobbin.errors import UsageError
+from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.effects import Persist, Remember, SaveCursor
+from bobbin.interlace.events import Fate, Settled
+from bobbin.interlace.messages import Delivered
+from bobbin.interlace.ports import Evaluated, Memory, Question
+from bobbin.interlace.schema import Schema
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.executables import LocalPolicy
+from bobbin.policy.modules import Selector
+from bobbin.policy.operands import Index
+from bobbin.policy.plan import Plan
+from bobbin.policy.standing import ClaimedFields, Shift
+from bobbin.records.ids import HashText, IdentifierError
+from bobbin.records.reasons import Reason
+from bobbin.records.record import Record
+from bobbin.runtime import work
+from bobbin.runtime.decisions import Decisions, Held
+from bobbin.runtime.work import Invalid, Validated
+from bobbin.runtime.workers import Validators
+from bobbin.store.base import Mark, Outcome, Rejected, Snapshot, StoreChanges
+
+CURSOR: Final = "cursor"
+_UNIT_RECORDS_MAX: Final = 256
+_RELOAD_MIN: Final = 20_000
+"""From so many new records on, and if they are more than there were before, all is loaded in one pass instead."""
+
+_FATES: Final = {
+    Outcome.STORED: Fate.STORED,
+    Outcome.DUPLICATE: Fate.DUPLICATE,
+    Outcome.REFUSED: Fate.REFUSED,
+}
+
+
+class StoreHoldings:
+    """The holdings of one link (``interlace.ports``), over a store and its standing decisions."""
+
+    def __init__(self, decisions: Decisions, *, validators: Validators | None = None) -> None:
+        """``validators``: worker processes that check what arrives; without, it is checked in this one."""
+        self._decisions: Final = decisions
+        self._store: Final = decisions.store
+        self._validators: Final = validators
+        self._held: Held | None = None
+        self._is_first = True
+
+    # ---- the policy -----------------------------------------------------------------------------------------------
+
+    def prepare(self, plan: Plan, index: Index, *, own: Selector, peer_module: bytes) -> LocalPolicy:
+        """The plan made ready to run. Raises ``PeerError`` for a module that is none."""
+        return self._decisions.prepare(plan, index, own=own, peer_module=peer_module)
+
+    def module(self, identifier: str) -> bytes | None:
+        """The canonical bytes of a module that is known here."""
+        return self._decisions.module(identifier)
+
+    def begin(self, policy: LocalPolicy, schema: Schema, key: str | None) -> Memory | None:
+        """A new epoch: from now on evaluations are of this policy.
+
+        Where the last exchange on this link ended at a fixed point, under this policy and schema, its memory comes
+        back, and the next evaluation tells the change since. Otherwise evaluations start from nothing.
+        """
+        self.release()
+        held = self._held = self._decisions.borrow(policy)
+        link = None if key is None else (key, schema)
+        memory = held.memory if link is not None and held.link == link else None
+        held.memory, held.link = None, link
+        self._is_first = memory is None
+        return memory
+
+    def remember(self, effect: Remember) -> None:
+        """Keep what the link knows, for the next exchange. The next evaluation, which moves it, takes it back."""
+        held = self._held
+        if held is None or held.link is None or held.link[0] != effect.key:
+            raise UsageError(f"{effect.key} is not the link that this exchange began with")
+        held.memory = effect.memory
+
+    def release(self) -> None:
+        """The exchange is over: give the decision back, for the next one."""
+        if self._held is not None:
+            self._decisions.give_back(self._held)
+            self._held = None
+
+    # ---- evaluation -----------------------------------------------------------------------------------------------
+
+    def evaluate(self, question: Question) -> Evaluated:
+        """One evaluation over one explicit snapshot of everything. Raises ``LimitExceeded`` rather than shorten."""
+        held = self._held
+        if held is None:
+            raise UsageError("an evaluation is of a policy; begin with one")
+        standing = held.standing
+        claimed, withdrawn = question.claimed, question.withdrawn
+        if self._is_first:
+            # The decision may still know what the peer claimed last time. What it claims again need not be told again.
+            withdrawn = frozenset(standing.claimed.keys() - claimed.keys())
+        # Worthless, should anything fail.
+        before, held.mark, held.memory = held.mark, None, None
+        with self._store.snapshot() as now:
+            changes = _changes(now, before)
+            if before is None or _is_overwhelming(changes, before) or not standing.is_usable:
+                claimed = {**standing.claimed, **claimed} if not self._is_first else claimed
+                claimed = {record: fields for record, fields in claimed.items() if record not in withdrawn}
+                shift = self._reload(held, now, question, claimed)
+            else:
+                shift = standing.advance(
+                    now.facts,
+                    runtime=question.runtime,
+                    stored=now.facts_after(before.high_water) if changes.stored else (),
+                    removed=changes.removed,
+                    claimed=claimed,
+                    withdrawn=withdrawn,
+                )
+        held.mark = changes.mark
+        held.unwritten += _weight(shift, changes)
+        if self._is_first:
+            self._is_first = False
+            return Evaluated(send_added=frozenset(standing.may_send), request_added=frozenset(standing.may_request))
+        return Evaluated(
+            send_added=shift.send_added,
+            send_removed=shift.send_removed,
+            request_added=shift.request_added,
+            request_removed=shift.request_removed,
+            moved=frozenset(chain(changes.stored, changes.removed, changes.refused, changes.lifted)),
+        )
+
+    @staticmethod
+    def _reload(held: Held, now: Snapshot, question: Question, claimed: ClaimedFields) -> Shift:
+        """Everything from nothing, told as the difference from what it was."""
+        standing = held.standing
+        sent, wanted = frozenset(standing.may_send), frozenset(standing.may_request)
+        standing.load(now.facts, question.runtime, claimed)
+        return Shift(
+            send_added=frozenset(standing.may_send - sent),
+            send_removed=sent - standing.may_send,
+            request_added=frozenset(standing.may_request - wanted),
+            request_removed=wanted - standing.may_request,
+        )
+
+    # ---- the present ----------------------------------------------------------------------------------------------
+
+    def absent(self, records: Collection[str]) -> frozenset[str]:
+        """Those that are neither stored here nor refused, at this moment."""
+        return self._store.absent(records)
+
+    def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
+        """The fields of stored records that a schema names, in canonical order; None for one that is not stored."""
+        described = self._store.fields(list(records), None if schema.all else schema.names)
+        return [None if fields is None else tuple([ClaimedField(*field) for field in fields]) for fields in described]
+
+    def load(self, record: str) -> bytes | None:
+        """The bytes of a record, if it is stored at this moment."""
+        try:
+            return self._store.get(HashText(record))
+        except IdentifierError:
+            return None
+
+    # ---- writing --------------------------------------------------------------------------------------------------
+
+    def persist(self, effect: Persist) -> tuple[Settled, ...]:
+        """Validate and store what has arrived; returns when what was valid is durable."""
+        source = "" if self._held is None else str(self._held.peer)
+        return self.accept(effect.arrivals, source=source)
+
+    def accept(self, arrivals: Sequence[Delivered], *, source: str) -> tuple[Settled, ...]:
+        """Check each arrival, as the record that was asked for, and store what is valid, durably, in one commit.
+
+        What is not valid goes to the quarantine in the same commit, under the name of its ``source``.
+        """
+        answers = list(map(_named, arrivals, self._validated(arrivals)))
+        valid = [answer for answer in answers if not isinstance(answer, Invalid)]
+        rejected = [
+            Rejected(raw=answer.raw, reason=str(answer.reason), detail=answer.detail, source=source)
+            for answer in answers
+            if isinstance(answer, Invalid)
+        ]
+        puts = iter(self._store.put_records(valid, rejected=rejected) if answers else ())
+        return tuple(
+            Settled(record=arrival.record, fate=Fate.REJECTED, reason=str(answer.reason))
+            if isinstance(answer, Invalid)
+            else Settled(record=arrival.record, fate=_FATES[next(puts).outcome])
+            for arrival, answer in zip(arrivals, answers, strict=True)
+        )
+
+    def _validated(self, arrivals: Sequence[Delivered]) -> list[Validated]:
+        supply = iter(arrivals)
+        units = iter(lambda: [arrival.raw for arrival in islice(supply, _UNIT_RECORDS_MAX)], [])
+        answers = map(work.validate_batch, units) if self._validators is None else self._validators.validate(units)
+        return list(chain.from_iterable(answers))
+
+    def cursor(self, key: str) -> Cursor | None:
+        """What was saved last for a link."""
+        raw = self._store.kept(CURSOR, key)
+        try:
+            return None if raw is None else msgspec.msgpack.decode(raw, type=Cursor)
+        except msgspec.MsgspecError:
+            return None  # of another version: the next exchange starts without
+
+    def save(self, effect: SaveCursor) -> None:
+        """Remember what the peer advertises, for the next exchange on this link."""
+        self._store.keep(CURSOR, effect.cursor.key, msgspec.msgpack.encode(effect.cursor))
+
+    def flush(self) -> int:
+        """Write down the decisions that are not lent and have changed enough to be worth it; returns how many."""
+        return self._decisions.flush()
+
+
+def _changes(now: Snapshot, after: Mark | None) -> StoreChanges:
+    """What has happened since a mark; without one, only the mark of now."""
+    if after is not None:
+        return now.changes(after)
+    return StoreChanges(mark=now.mark())
+
+
+def _is_overwhelming(changes: StoreChanges, before: Mark) -> bool:
+    return len(changes.stored) > max(_RELOAD_MIN, before.high_water)
+
+
+def _weight(shift: Shift, changes: StoreChanges) -> int:
+    moved = (shift.send_added, shift.send_removed, shift.request_added, shift.request_removed)
+    return len(changes.stored) + len(changes.removed) + sum(map(len, moved))
+
+
+def _named(arrival: Delivered, answer: Validated) -> Validated:
+    """The answer, or that it is another record than the one that was asked for."""
+    if isinstance(answer, Invalid) or answer.hash == arrival.record:
+        return answer
+    return _another(arrival, answer)
+
+
+def _another(arrival: Delivered, record: Record) -> Invalid:
+    detail = f"asked for {arrival.record[:80]}, got {record.hash}"
+    return Invalid(raw=arrival.raw, reason=Reason.NOT_REQUESTED, detail=detail, offset=0)

@@ -1,0 +1,43 @@
+"""Which facts stand in which phase: a known one in the wrong phase is told apart from one that nobody knows."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from bobbin.facts.block import MalformedBlock
+from bobbin.facts.relations import Tuple
+from bobbin.interlace.reasons import Abort, Reason
+from bobbin.policy.operands import EXCHANGE_OPERAND
+from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD, CONTROL, CONTROL_PREFIXES
+
+PARTITION: Final = "AdvertisementPartition"
+LIST: Final = "ListAdvertisementPartition"
+NARROW: Final = "NarrowAdvertisementPartition"
+MAY_REQUEST: Final = "MayRequest"
+NOT_AVAILABLE: Final = "NotAvailable"
+TICK_READY: Final = "TickReady"
+KNOT_PROOF: Final = "KnotProof"
+
+PHASES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "proof": frozenset({KNOT_PROOF}),
+        "setup": frozenset({EXCHANGE_OPERAND}),
+        "hello": frozenset(),
+        "advertise": frozenset({ADVERTISED, ADVERTISED_FIELD, PARTITION, LIST, NARROW, TICK_READY}),
+        "request": frozenset({MAY_REQUEST, TICK_READY}),
+        "transfer": frozenset({NOT_AVAILABLE, TICK_READY}),
+    }
+)
+"""The predicates of each phase. Those of hello are all that begin with that word."""
+
+_KNOWN: Final = CONTROL.union(*PHASES.values())
+
+
+def refuse(line: int, predicate: str, values: Tuple, phase: str) -> NoReturn:
+    """Say why a fact does not stand in a block of this phase: it belongs to another one, or to none."""
+    shown = f"{predicate}/{len(values)}"
+    of_hello = predicate.startswith(CONTROL_PREFIXES)
+    at_home = of_hello if phase == "hello" else predicate in PHASES[phase]
+    if not at_home and (of_hello or predicate in _KNOWN):
+        raise Abort(Reason.OUT_OF_PHASE, f"{shown} in the {phase} phase")
+    raise MalformedBlock(line, f"no fact of the {phase} phase is {shown}")

@@ -1,0 +1,31 @@
+"""What a side brings to an exchange."""
+
+import pytest
+
+from bobbin.errors import UsageError
+from bobbin.interlace.config import Bounded, Open
+from bobbin.interlace.limits import Limits
+from tests.support.exchanges import config
+
+
+def test_the_defaults_are_those_of_the_protocol() -> None:
+    """IL-275, IL-171: bounded, without ticks, under the limits of the page."""
+    made = config()
+    assert made.lifecycle == Bounded(ticks=0)
+    assert made.limits == Limits()
+    assert made.formats == {"H3"}
+    assert made.schema is None
+    assert not made.encrypted
+    assert not made.direct
+    assert made.cursor_key is None
+
+
+def test_an_exchange_accepts_some_format() -> None:
+    with pytest.raises(UsageError):
+        config(formats=frozenset())
+
+
+def test_a_number_of_ticks_is_not_negative() -> None:
+    with pytest.raises(UsageError):
+        config(lifecycle=Bounded(ticks=-1))
+    assert config(lifecycle=Open()).lifecycle == Open()

@@ -1,0 +1,212 @@
+"""What holds as long as a plan does: evaluation, time, and what is remembered of a link."""
+
+from typing import Unpack
+
+import pytest
+
+from bobbin.interlace.config import Bounded, Config, Open
+from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.epoch import Epoch
+from bobbin.interlace.events import Now
+from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.messages import Advertise
+from bobbin.interlace.negotiation import Negotiation
+from bobbin.interlace.ports import Memory
+from bobbin.interlace.schema import Schema
+from bobbin.interlace.setup import Party
+from bobbin.policy.executables import LocalPolicy
+from bobbin.records import tai
+from bobbin.simulator.holdings import MemoryHoldings
+from tests.policy_worlds import ALICE, BOB, EVERYTHING
+from tests.support.exchanges import START_NS, Changes, Watched, config, hashes, record, records
+
+_ALICE = Changes(own=Party(verifier=ALICE), peer=Party(verifier=BOB))
+_BOB = Changes(own=Party(verifier=BOB), peer=Party(verifier=ALICE), initiator=False)
+
+
+def _alice(rules: str = EVERYTHING, **changes: Unpack[Changes]) -> Config:
+    merged: Changes = {**_ALICE, **changes}
+    return config(rules, **merged)
+
+
+def _bob(rules: str = EVERYTHING, **changes: Unpack[Changes]) -> Config:
+    merged: Changes = {**_BOB, **changes}
+    return config(rules, **merged)
+
+
+def _epoch(holdings: MemoryHoldings, made: Config | None = None) -> Epoch:
+    """Alice's, agreed with a Bob of the same wishes."""
+    own = made or _alice()
+    alice = Negotiation(own, own.selector, holdings)
+    bob = Negotiation(_bob(), own.selector, Watched())
+    alice.hear_setup(bob.setup())
+    bob.hear_setup(alice.setup())
+    alice.hello(START_NS)
+    agreement = alice.hear_hello(bob.hello(START_NS))
+    assert agreement is not None
+    return Epoch(agreement, own, holdings)
+
+
+def _now(seconds: float) -> Now:
+    return Now(tai_ns=START_NS + round(seconds * 10**9), monotonic_ns=0)
+
+
+def test_an_evaluation_is_followed() -> None:
+    """IL-031, IL-173, IL-197: what may be sent is offered, what may not is not."""
+    holdings = Watched(records(3))
+    epoch = _epoch(holdings)
+    epoch.evaluate()
+    assert set(epoch.offers.current()) == hashes(records(3))
+    holdings.remove(record(1).hash)
+    holdings.put(record(9))
+    epoch.evaluate()
+    assert set(epoch.offers.current()) == hashes([record(0), record(2), record(9)])
+    epoch.check()
+
+
+def test_what_is_gone_before_it_is_described_is_not_offered() -> None:
+    """IL-173, IL-175: between the evaluation and the description a record may leave."""
+    holdings = Watched(records(2))
+    epoch = _epoch(holdings)
+    described = holdings.describe
+    holdings.describe = lambda records, schema: [None, *described(records, schema)[1:]]  # type: ignore[method-assign]
+    epoch.evaluate()
+    assert set(epoch.offers.current()) == {max(hashes(records(2)))}
+
+
+def test_only_what_was_announced_is_loaded() -> None:
+    """IL-039, ILC-120."""
+    holdings = Watched(records(1))
+    epoch = _epoch(holdings)
+    epoch.evaluate()
+    assert epoch.load_sendable(record(0).hash) is None
+    epoch.offers.opening(Limits(), Service())
+    assert epoch.load_sendable(record(0).hash) == record(0).raw
+    assert epoch.load_sendable(record(5).hash) is None
+    holdings.records.clear()
+    assert epoch.load_sendable(record(0).hash) is None
+
+
+@pytest.mark.parametrize(("lifecycle", "ticking"), [(Bounded(), False), (Bounded(ticks=1), True), (Open(), True)])
+def test_time_moves_where_it_is_to_move(lifecycle: Bounded | Open, *, ticking: bool) -> None:
+    """IL-171, IL-172, IL-115."""
+    epoch = _epoch(Watched(), _alice(lifecycle=lifecycle))
+    assert epoch.is_ticking is ticking
+    assert epoch.tick(_now(25)) == (tai.render(START_NS + 20 * 10**9) if ticking else None)
+    assert epoch.hear_tick(None) is None
+    assert epoch.hear_tick(tai.render(START_NS + 10 * 10**9)) is None
+    assert epoch.ticks.passed == (1 if ticking else 0)
+    assert (epoch.hear_tick("nonsense") is not None) is ticking
+
+
+def test_an_exchange_may_close_when_the_time_that_was_waited_for_is_evaluated() -> None:
+    """IL-172, IL-170."""
+    epoch = _epoch(Watched(), _alice(lifecycle=Bounded(ticks=1)))
+    epoch.evaluate()
+    states = [(epoch.may_close, epoch.is_outdated)]
+    epoch.tick(_now(10))
+    epoch.hear_tick(tai.render(START_NS + 10 * 10**9))
+    states.append((epoch.may_close, epoch.is_outdated))
+    epoch.evaluate()
+    states.append((epoch.may_close, epoch.is_outdated))
+    assert states == [(False, False), (False, True), (True, False)]
+    assert not _epoch(Watched(), _alice(lifecycle=Open())).may_close
+
+
+def test_runtime_facts_are_of_this_moment() -> None:
+    """IL-029, IL-169."""
+    epoch = _epoch(Watched(), _alice(lifecycle=Open(), transport="stdio", encrypted=True))
+    facts = epoch.runtime_facts()
+    assert (facts.here, facts.peer, facts.transport, facts.transport_encrypted) == (ALICE, BOB, "stdio", True)
+    assert facts.start_tai == facts.tick_tai
+    epoch.tick(_now(10))
+    epoch.hear_tick(tai.render(START_NS + 10 * 10**9))
+    assert epoch.runtime_facts().tick_tai == tai.render(START_NS + 10 * 10**9)
+
+
+def test_a_cursor_is_there_when_there_is_something_new_and_whole() -> None:
+    """IL-034, IL-182: not in the middle of a phase, not twice."""
+    epoch = _epoch(Watched())
+    assert epoch.cursor() is None
+    other = _epoch(Watched(records(2)))
+    other.evaluate()
+    epoch.learned.open(other.offers.opening(Limits(), Service()), Limits())
+    assert epoch.cursor() is None
+    epoch.claims_are_whole = True
+    cursor = epoch.cursor()
+    assert cursor is not None
+    assert (cursor.key, cursor.plan, cursor.source) == (epoch.key, epoch.terms.plan, BOB)
+    assert {one.record for one in cursor.advertisements} == hashes(records(2))
+    assert epoch.cursor() is None
+
+
+def test_a_link_without_key_remembers_nothing() -> None:
+    """IL-148."""
+    own = config(cursor_key=None)
+    alice = Negotiation(own, own.selector, Watched())
+    bob = Negotiation(config(initiator=False), own.selector, Watched())
+    alice.hear_setup(bob.setup())
+    bob.hear_setup(alice.setup())
+    alice.hello(START_NS)
+    agreement = alice.hear_hello(bob.hello(START_NS))
+    assert agreement is not None
+    epoch = Epoch(agreement, own, Watched())
+    epoch.learned.open(Advertise(), Limits())
+    epoch.learned.unsaved = True
+    epoch.claims_are_whole = True
+    assert epoch.key is None
+    assert epoch.cursor() is None
+
+
+def test_what_is_recalled_fits_plan_source_and_schema() -> None:
+    """IL-147, IL-174, IL-234."""
+    first = _epoch(Watched())
+    other = _epoch(Watched(records(2)))
+    other.evaluate()
+    first.learned.open(other.offers.opening(Limits(), Service()), Limits())
+    first.claims_are_whole = True
+    saved = first.cursor()
+    assert saved is not None
+    for cursor, count in (
+        (saved, 2),
+        (_changed(saved, plan="E.x"), 0),
+        (_changed(saved, source="source:0"), 0),
+        (_changed(saved, schema=Schema(all=True)), 0),
+    ):
+        holdings = Watched()
+        holdings.cursors[saved.key] = cursor
+        assert len(_epoch(holdings).learned) == count
+
+
+def _changed(
+    cursor: Cursor, *, plan: str | None = None, source: str | None = None, schema: Schema | None = None
+) -> Cursor:
+    return Cursor(
+        key=cursor.key,
+        plan=plan or cursor.plan,
+        source=source or cursor.source,
+        schema=schema or cursor.schema,
+        advertisements=cursor.advertisements,
+    )
+
+
+class _Remembering(Watched):
+    """Holdings that keep what a link knew, as a long-lived process does."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def begin(self, policy: LocalPolicy, schema: Schema, key: str | None) -> Memory | None:
+        super().begin(policy, schema, key)
+        return self._memory
+
+
+def test_a_memory_of_this_process_is_gone_on_from() -> None:
+    """IL-021, IL-034: with everything to be announced anew."""
+    first = _epoch(Watched(records(2)))
+    first.evaluate()
+    first.offers.opening(Limits(), Service())
+    again = _epoch(_Remembering(first.memory()))
+    assert again.offers is first.offers
+    assert len(again.offers.opening(Limits(), Service()).records) == 2

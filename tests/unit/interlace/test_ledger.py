@@ -1,0 +1,90 @@
+"""The books of an exchange: what was told to the peer, and how its claims turned out."""
+
+from collections.abc import Collection
+
+from bobbin.interlace.ledger import Difference
+from bobbin.interlace.limits import Service
+from bobbin.interlace.schema import Schema
+from bobbin.policy.claims import ClaimedField
+from bobbin.runtime.local_peer import Manner, run_local
+from bobbin.simulator.holdings import MemoryHoldings
+from tests.local_exchanges import APP, GROUP_U, SERVER, Clock, Liar, plex, side
+
+
+class Exaggerating(MemoryHoldings):
+    """A side that claims another group than its records have."""
+
+    def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
+        described = super().describe(records, schema)
+        return [
+            None if fields is None else tuple(ClaimedField(field.name, field.index, "u") for field in fields)
+            for fields in described
+        ]
+
+
+class Withdrawing(MemoryHoldings):
+    """A side that has nothing any more when it is asked for it."""
+
+    def load(self, record: str) -> bytes | None:
+        del record
+        return None
+
+
+def test_everything_that_was_said_is_in_the_disclosure() -> None:
+    ours, theirs, private = plex("links/1"), plex("links/2"), plex("secret", group="private")
+    ran = run_local(side([ours, private]), side([theirs]), clock=Clock())
+    told = ran.own.ledger.disclosure()
+    assert told.modules == (ran.own.config.selector.identifier,)
+    assert told.fields == {"Group"}, "the schema is as small as the rules allow"
+    assert told.advertised == {ours.hash, theirs.hash}, "what came is offered from then on"
+    assert private.hash not in told.advertised
+    assert told.requested == {theirs.hash}
+    assert told.sent == {ours.hash}
+    assert told.summaries == 0
+    there = ran.peer.ledger.disclosure()
+    assert there.requested == {ours.hash}
+    assert there.sent == {theirs.hash}
+
+
+def test_summaries_are_counted_where_records_are_not_listed() -> None:
+    records = [plex(f"links/{number}") for number in range(40)]
+    sides = side(records, key=APP), side(records, key=SERVER)
+    manner = Manner(service=Service(list_outright_max=1), direct=False)
+    first = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
+    assert len(first.advertised) == 40, "a peer without a cursor asks for everything"
+    again = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
+    assert again.advertised == again.fields == frozenset()
+    assert 1 < again.summaries <= 40
+
+
+def test_an_honest_peer() -> None:
+    theirs = plex("links/2")
+    mine = side()
+    honest = run_local(mine, side([theirs]), clock=Clock()).own.ledger.honesty(mine.holdings.describe)
+    assert (honest.received, honest.differing) == (1, {})
+    assert honest.never_served == honest.rejected == frozenset()
+
+
+def test_claims_that_differ_from_the_record() -> None:
+    theirs = plex("links/2", group="other")
+    policy = "SelectHave(P) :- Have(P).\n" + GROUP_U.splitlines()[1] + "\n"
+    mine = side(policy=policy)
+    ran = run_local(mine, side([theirs], policy, holdings=Exaggerating()), clock=Clock())
+    assert ran.own.result.received == {theirs.hash}, "the record is valid, whatever was claimed about it"
+    honest = ran.own.ledger.honesty(mine.holdings.describe)
+    assert honest.differing == {theirs.hash: (Difference(name="Group", index="0", claimed="u", actual="other"),)}
+
+
+def test_what_was_never_served_and_what_came_as_other_bytes() -> None:
+    theirs = plex("links/2")
+    mine = side()
+    honest = run_local(mine, side([theirs], holdings=Withdrawing()), clock=Clock()).own.ledger.honesty(
+        mine.holdings.describe
+    )
+    assert honest.never_served == {theirs.hash}
+    assert not honest.rejected
+    assert honest.received == 0
+    honest = run_local(mine, side([theirs], holdings=Liar()), clock=Clock()).own.ledger.honesty(mine.holdings.describe)
+    assert honest.rejected == {theirs.hash}
+    assert not honest.never_served
+    assert honest.received == 0

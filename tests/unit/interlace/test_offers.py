@@ -1,0 +1,202 @@
+"""What is offered: listings, summaries, and how much of it the peer has been told."""
+
+import pytest
+
+from bobbin.interlace import merkle
+from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.messages import Advertise, Advertisement, Partition
+from bobbin.interlace.offers import Offers, Questions
+from bobbin.interlace.partitions import payload
+from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.operands import Origin
+from tests.support.exchanges import records
+
+_SOURCE = Origin("source:0")
+_SUMMARIES = Service(list_outright_max=1)
+
+
+def _claims(count: int, *, first: int = 0) -> list[Advertisement]:
+    return [advertisement(one.hash, _SOURCE, ()) for one in records(count, first=first)]
+
+
+def _offers(claims: list[Advertisement]) -> Offers:
+    offers = Offers(2)
+    offers.update(claims, ())
+    offers.check()
+    return offers
+
+
+def _names(claims: list[Advertisement]) -> list[str]:
+    return sorted(claim.record for claim in claims)
+
+
+def test_few_are_listed_in_order() -> None:
+    """IL-106, IL-179, ILC-112."""
+    claims = _claims(5)
+    block = _offers(claims).opening(Limits(), Service())
+    assert [one.record for one in block.records] == _names(claims)
+    assert not block.partitions
+
+
+def test_many_are_summarised() -> None:
+    """IL-107, IL-108, IL-188, ILC-110: every partition that is not empty, with its count and root."""
+    claims = _claims(50)
+    block = _offers(claims).opening(Limits(), _SUMMARIES)
+    expected = []
+    for prefix in sorted({payload(one.record)[:2] for one in claims}):
+        digests = [one.digest for one in claims if payload(one.record).startswith(prefix)]
+        expected.append(Partition(prefix=prefix, count=len(digests), root=merkle.root(digests)))
+    assert block == Advertise(partitions=tuple(expected))
+
+
+def test_nothing_to_offer_is_said_by_saying_nothing() -> None:
+    """ILC-110."""
+    assert Offers(2).opening(Limits(), Service()) == Advertise()
+
+
+def test_later_only_changes_are_said() -> None:
+    """ILC-127: nothing, the changed partitions, an emptied one with count 0."""
+    claims = _claims(30)
+    offers = _offers(claims)
+    offers.opening(Limits(), _SUMMARIES)
+    news = [offers.has_news]
+    assert offers.opening(Limits(), _SUMMARIES) == Advertise()
+    alone = next(
+        one for one in claims if sum(payload(other.record)[:2] == payload(one.record)[:2] for other in claims) == 1
+    )
+    offers.update((), [alone.record, "P.unknown.H3"])
+    assert [*news, offers.has_news] == [False, True]
+    block = offers.opening(Limits(), _SUMMARIES)
+    assert block.partitions == (Partition(prefix=payload(alone.record)[:2], count=0, root=merkle.EMPTY),)
+    offers.check()
+
+
+def test_what_came_and_went_is_no_news() -> None:
+    claims = _claims(4)
+    offers = _offers(claims[:3])
+    offers.opening(Limits(), Service())
+    offers.update([claims[3]], ())
+    offers.update((), [claims[3].record])
+    offers.update((), [claims[0].record])
+    offers.update([claims[0]], ())
+    assert not offers.has_news
+    assert offers.opening(Limits(), Service()) == Advertise()
+
+
+def test_a_new_exchange_says_everything_again() -> None:
+    """IL-237, IL-274."""
+    offers = _offers(_claims(3))
+    first = offers.opening(Limits(), Service())
+    offers.begin_exchange()
+    assert offers.opening(Limits(), Service()) == first
+
+
+def test_only_what_was_announced_counts_as_announced() -> None:
+    """ILC-120, IL-013: what came after the block not yet, what was away for a moment still."""
+    early, late = _claims(2)
+    offers = _offers([early])
+    assert not offers.was_announced(early.record)
+    offers.opening(Limits(), Service())
+    offers.update([late], ())
+    assert offers.was_announced(early.record)
+    assert not offers.was_announced(late.record)
+    offers.update((), [early.record])
+    assert not offers.was_announced(early.record)
+    offers.update([early], ())
+    assert offers.was_announced(early.record)
+    offers.opening(Limits(), Service())
+    assert offers.was_announced(late.record)
+    assert not offers.was_announced("P.unknown.H3")
+    offers.check()
+
+
+def test_answers_are_the_children_and_the_members() -> None:
+    """IL-109, IL-110."""
+    claims = _claims(200)
+    offers = _offers(claims)
+    offers.opening(Limits(), _SUMMARIES)
+    one, other = sorted({payload(claim.record)[:2] for claim in claims})[:2]
+    answer = offers.answer(Questions(lists=(one,), narrows=(other,)), Limits())
+    assert [claim.record for claim in answer.records] == [
+        name for name in _names(claims) if payload(name).startswith(one)
+    ]
+    assert {part.prefix for part in answer.partitions} == {
+        payload(claim.record)[:3] for claim in claims if payload(claim.record).startswith(other)
+    }
+    assert offers.answer(Questions(lists=("zz",), narrows=("zz",)), Limits()).says_nothing
+
+
+@pytest.mark.parametrize(
+    ("questions", "reason"),
+    [
+        (Questions(lists=("a",), narrows=()), Reason.MALFORMED_SUMMARY),
+        (Questions(lists=(), narrows=("",)), Reason.MALFORMED_SUMMARY),
+        (Questions(lists=("a" * 15,), narrows=()), Reason.NARROWING_LIMIT),
+        (Questions(lists=(), narrows=("a" * 14,)), Reason.NARROWING_LIMIT),
+    ],
+)
+def test_questions_about_partitions_that_cannot_be(questions: Questions, reason: Reason) -> None:
+    """IL-265, IL-279, ILC-111."""
+    with pytest.raises(Abort) as aborted:
+        _offers(_claims(3)).answer(questions, Limits())
+    assert aborted.value.reason is reason
+
+
+def test_more_than_may_be_listed_goes_by_partitions() -> None:
+    """ILC-128, IL-277."""
+    offers = _offers(_claims(10))
+    block = offers.opening(Limits(max_advertisement_records_listed=9), Service())
+    assert block.partitions
+    assert not block.records
+    with pytest.raises(LimitReached) as reached:
+        offers.answer(
+            Questions(lists=tuple(part.prefix for part in block.partitions), narrows=()),
+            Limits(max_advertisement_records_listed=9),
+        )
+    assert reached.value.limit == "max_advertisement_records_listed"
+
+
+def test_summaries_are_counted_until_the_round_is_over() -> None:
+    """IL-278, ILC-127."""
+    claims = _claims(20)
+    offers = _offers(claims[:18])
+    count = len(offers.opening(Limits(), _SUMMARIES).partitions)
+    limits = Limits(max_partition_summaries=count, max_advertisement_records_listed=3)
+    offers.update(claims[18:], ())
+    with pytest.raises(LimitReached) as reached:
+        offers.opening(limits, _SUMMARIES)
+    assert reached.value.reason is Reason.SUMMARY_LIMIT
+    offers.begin_round()
+    offers.update((), [claims[0].record])
+    assert offers.opening(limits, _SUMMARIES).partitions
+
+
+def test_where_summaries_are_used_up_everything_is_listed() -> None:
+    """IL-278, IL-106."""
+    claims = _claims(20)
+    offers = _offers(claims)
+    block = offers.opening(Limits(max_partition_summaries=1), _SUMMARIES)
+    assert [one.record for one in block.records] == _names(claims)
+
+
+def test_direct_readers_are_told_what_has_changed() -> None:
+    """IL-289: since a version, or that it was too long ago."""
+    claims = _claims(3)
+    offers = Offers(2, _SOURCE)
+    offers.update([Advertisement(record=one.record, fields=()) for one in claims[:2]], ())
+    version = offers.version
+    offers.update([Advertisement(record=claims[2].record, fields=())], [claims[0].record])
+    assert offers.version > version
+    since = offers.since(version)
+    assert since is not None
+    assert set(since) == {claims[0].record, claims[2].record}
+    assert set(offers.current()) == {claims[1].record, claims[2].record}
+    for number in range(2_000):
+        offers.update([Advertisement(record=f"P.x{number}.H3", fields=())], ())
+        offers.update((), [f"P.x{number}.H3"])
+    assert offers.since(version) is None
+    # A digest that nobody needed is computed when a summary is asked for.
+    assert sum(part.count for part in offers.summary()) == 2
+    assert {one.digest for one in offers.current().values()} == {one.digest for one in claims[1:]}
+    offers.check()

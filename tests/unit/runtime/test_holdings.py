@@ -1,0 +1,331 @@
+"""What an exchange reads of a store, and how it writes there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec import structs
+
+from bobbin.datalog.limits import Limits
+from bobbin.datalog.local.budget import LimitExceeded
+from bobbin.errors import UsageError
+from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.effects import Persist, Remember, SaveCursor
+from bobbin.interlace.events import Fate, Settled
+from bobbin.interlace.learned import Learned
+from bobbin.interlace.messages import Advertisement, Delivered
+from bobbin.interlace.offers import Offers
+from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
+from bobbin.interlace.schema import Schema
+from bobbin.interlace.wants import Wants
+from bobbin.policy.claims import ClaimedField, Claims
+from bobbin.policy.decide import Situation, decide
+from bobbin.policy.executables import Budgets, PolicyCache
+from bobbin.policy.operands import Origin
+from bobbin.runtime import holdings as module
+from bobbin.runtime.decisions import Decisions
+from bobbin.runtime.holdings import StoreHoldings
+from bobbin.runtime.workers import Validators
+from bobbin.store.base import Store
+from bobbin.store.sqlite import open_store
+from tests.conformance.samples import EXTRAS, plex, sealed
+from tests.policy_worlds import BOB, DING, EVERYTHING
+from tests.unit.runtime.test_decisions import RUNTIME, prepared
+
+SCHEMA = Schema(names=frozenset({"App", "Group"}))
+CLAIM = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", "u"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "records.db", create=True, now=lambda: 0) as opened:
+        opened.put_records([plex(number) for number in range(3)])
+        yield opened
+
+
+def begun(decisions: Decisions, own: str = DING, peer: str = EVERYTHING) -> StoreHoldings:
+    holdings = StoreHoldings(decisions)
+    holdings.begin(prepared(decisions, own, peer), SCHEMA, None)
+    return holdings
+
+
+def hashes(*numbers: int) -> frozenset[str]:
+    return frozenset(plex(number).hash for number in numbers)
+
+
+def test_it_is_what_a_machine_asks_for(store: Store) -> None:
+    holdings: Holdings = StoreHoldings(Decisions(store))
+    assert holdings.cursor("link") is None
+
+
+def test_evaluations_tell_what_changed(store: Store) -> None:
+    holdings = begun(Decisions(store))
+    question = Question(runtime=RUNTIME)
+    assert holdings.evaluate(question) == Evaluated(send_added=hashes(0, 1, 2))
+    assert holdings.evaluate(question) == Evaluated()
+    store.put_records([plex(3)])
+    store.remove(plex(0).hash, reason="test")
+    store.remove(plex(9).hash, reason="test")
+    expected = Evaluated(send_added=hashes(3), send_removed=hashes(0), moved=hashes(0, 3, 9))
+    assert holdings.evaluate(question) == expected
+    store.lift(plex(9).hash)
+    assert holdings.evaluate(question) == Evaluated(moved=hashes(9))
+
+
+def test_claims_are_told_as_changes(store: Store) -> None:
+    holdings = begun(Decisions(store))
+    first = holdings.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM, plex(8).hash: ()}))
+    assert first.request_added == hashes(7)
+    second = Question(runtime=RUNTIME, claimed={plex(8).hash: CLAIM}, withdrawn=hashes(7))
+    assert holdings.evaluate(second) == Evaluated(request_added=hashes(8), request_removed=hashes(7))
+
+
+def test_an_epoch_starts_from_nothing_though_the_decision_is_old(store: Store) -> None:
+    decisions = Decisions(store)
+    holdings = begun(decisions)
+    holdings.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM, plex(8).hash: CLAIM}))
+    store.put_records([plex(3)])
+    holdings.begin(prepared(decisions), SCHEMA, None)
+    second = holdings.evaluate(Question(runtime=RUNTIME, claimed={plex(8).hash: CLAIM}))
+    assert second == Evaluated(send_added=hashes(0, 1, 2, 3), request_added=hashes(8))
+    holdings.release()
+    holdings.release()
+    third = begun(decisions).evaluate(Question(runtime=RUNTIME))
+    assert third == Evaluated(send_added=hashes(0, 1, 2, 3))
+
+
+def test_a_link_goes_on_from_its_memory(store: Store) -> None:
+    decisions = Decisions(store)
+    policy = prepared(decisions)
+    memory = Memory(offers=Offers(2), learned=Learned(2, ()), wants=Wants())
+    first = StoreHoldings(decisions)
+    assert first.begin(policy, SCHEMA, "link") is None
+    first.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM}))
+    first.remember(Remember(key="link", memory=memory))
+    first.release()
+    store.put_records([plex(3)])
+    second = StoreHoldings(decisions)
+    assert second.begin(policy, SCHEMA, "link") is memory
+    evaluated = second.evaluate(Question(runtime=RUNTIME, withdrawn=hashes(7)))
+    assert evaluated == Evaluated(send_added=hashes(3), request_removed=hashes(7), moved=hashes(3))
+    second.release()
+    third = StoreHoldings(decisions)
+    assert third.begin(policy, SCHEMA, "link") is None, "the second exchange moved on, and left no memory"
+    assert third.evaluate(Question(runtime=RUNTIME)) == Evaluated(send_added=hashes(0, 1, 2, 3))
+
+
+@pytest.mark.parametrize("other", [("another", SCHEMA), ("link", Schema(all=True)), (None, SCHEMA)])
+def test_a_memory_is_of_one_link_and_schema(store: Store, other: tuple[str | None, Schema]) -> None:
+    decisions = Decisions(store)
+    policy = prepared(decisions)
+    holdings = StoreHoldings(decisions)
+    holdings.begin(policy, SCHEMA, "link")
+    holdings.evaluate(Question(runtime=RUNTIME))
+    memory = Memory(offers=Offers(2), learned=Learned(2, ()), wants=Wants())
+    holdings.remember(Remember(key="link", memory=memory))
+    assert holdings.begin(policy, other[1], other[0]) is None
+    assert holdings.evaluate(Question(runtime=RUNTIME)).send_added == hashes(0, 1, 2)
+
+
+def test_only_the_link_of_the_exchange_is_remembered(store: Store) -> None:
+    memory = Memory(offers=Offers(2), learned=Learned(2, ()), wants=Wants())
+    holdings = StoreHoldings(Decisions(store))
+    with pytest.raises(UsageError, match="not the link"):
+        holdings.remember(Remember(key="link", memory=memory))
+    holdings.begin(prepared(Decisions(store)), SCHEMA, None)
+    with pytest.raises(UsageError, match="not the link"):
+        holdings.remember(Remember(key="link", memory=memory))
+
+
+def test_two_exchanges_at_once_do_not_share_claims(store: Store) -> None:
+    decisions = Decisions(store)
+    one, two = begun(decisions), begun(decisions)
+    assert one.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM})).request_added == hashes(7)
+    assert two.evaluate(Question(runtime=RUNTIME)).request_added == frozenset()
+
+
+def test_an_evaluation_needs_a_policy(store: Store) -> None:
+    with pytest.raises(UsageError, match="begin"):
+        StoreHoldings(Decisions(store)).evaluate(Question(runtime=RUNTIME))
+
+
+def test_after_a_limit_the_next_evaluation_starts_again(store: Store) -> None:
+    budgets = Budgets(own=Limits(derived_tuples_max=3))
+    decisions = Decisions(store, policies=PolicyCache(budgets=budgets))
+    holdings = begun(decisions)
+    question = Question(runtime=RUNTIME, claimed={plex(7).hash: ()})
+    assert holdings.evaluate(question).send_added == hashes(0, 1, 2)
+    store.put_records([plex(3)])
+    with pytest.raises(LimitExceeded):
+        holdings.evaluate(Question(runtime=RUNTIME))
+    store.remove(plex(0).hash, reason="test")
+    evaluated = holdings.evaluate(Question(runtime=RUNTIME))
+    assert (evaluated.send_added, evaluated.send_removed) == (hashes(3), hashes(0))
+    holdings.release()
+    assert len(decisions) == 1
+
+
+def test_a_decision_survives_the_process(store: Store) -> None:
+    before = begun(Decisions(store))
+    before.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM}))
+    before.release()
+    assert before.flush() == 1
+    store.put_records([plex(3)])
+    after = begun(Decisions(store))
+    evaluated = after.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM}))
+    assert evaluated == Evaluated(send_added=hashes(0, 1, 2, 3), request_added=hashes(7))
+    store.remove(plex(1).hash, reason="test")
+    assert after.evaluate(Question(runtime=RUNTIME)).send_removed == hashes(1)
+
+
+def test_a_removal_since_the_last_process_is_caught_up_with(store: Store) -> None:
+    before = begun(Decisions(store))
+    before.evaluate(Question(runtime=RUNTIME, claimed={plex(7).hash: CLAIM}))
+    before.release()
+    before.flush()
+    store.remove(plex(1).hash, reason="test")
+    after = begun(Decisions(store)).evaluate(Question(runtime=RUNTIME))
+    assert after == Evaluated(send_added=hashes(0, 2))
+
+
+@pytest.mark.parametrize("reload_min", [0, 1_000])
+def test_any_run_of_changes_is_decided_as_if_anew(
+    store: Store, reload_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RELOAD_MIN", reload_min)
+    random = Random(reload_min)
+    decisions = Decisions(store)
+    policy = prepared(decisions, "SelectHave(P) :- Have(P), not RecordLink(P,_,_,_,_).\n" + EVERYTHING.splitlines()[0])
+    holdings = StoreHoldings(decisions)
+    holdings.begin(policy, SCHEMA, None)
+    sent: set[str] = set()
+    wanted: set[str] = set()
+    claims: dict[str, tuple[ClaimedField, ...]] = {}
+    for step in range(30):
+        if random.random() < 0.5:
+            extras = EXTRAS[:1] if random.random() < 0.3 else ()
+            store.put_records([plex(random.randrange(12), extras=extras) for _ in range(random.randrange(4))])
+        if random.random() < 0.3:
+            store.remove(plex(random.randrange(12)).hash, reason="test")
+        if random.random() < 0.3:
+            store.lift(plex(random.randrange(12)).hash)
+        new: dict[str, tuple[ClaimedField, ...]] = {
+            plex(random.randrange(20)).hash: CLAIM for _ in range(random.randrange(3))
+        }
+        gone = frozenset(hash for hash in claims if random.random() < 0.2 and hash not in new)
+        if step % 7 == 6:
+            holdings.release()
+            decisions.flush(everything=True)
+            decisions = Decisions(store) if step % 2 else decisions
+            holdings = StoreHoldings(decisions)
+            holdings.begin(policy, SCHEMA, None)
+            sent, wanted, claims, gone = set(), set(), {}, frozenset()
+        claims = {hash: fields for hash, fields in (claims | new).items() if hash not in gone}
+        evaluated = holdings.evaluate(Question(runtime=RUNTIME, claimed=new, withdrawn=gone))
+        sent = (sent | evaluated.send_added) - evaluated.send_removed
+        wanted = (wanted | evaluated.request_added) - evaluated.request_removed
+        with store.snapshot() as now:
+            where = Situation(facts=now.facts, claims=Claims(Origin(BOB), claims), runtime=RUNTIME)
+            decision = decide(policy, where)
+        assert sent == decision.may_send
+        assert wanted == decision.may_request
+
+
+def test_descriptions_have_the_fields_of_the_schema(store: Store) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    asked = [plex(1).hash, plex(9).hash]
+    some = holdings.describe(asked, Schema(names=frozenset({"Name", "App", "Nothing"})))
+    assert some == [(ClaimedField("App", "0", "ding"), ClaimedField("Name", "0", "links/1")), None]
+    everything, _ = holdings.describe(asked, Schema(all=True))
+    assert everything is not None
+    assert [field.name for field in everything] == ["App", "Data-Length", "Group", "Name", "TAI", "Type"]
+
+
+def test_the_present_is_asked_for_bytes_and_absence(store: Store) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    store.remove(plex(5).hash, reason="test")
+    assert holdings.load(plex(1).hash) == plex(1).raw
+    assert holdings.load(plex(9).hash) is None
+    assert holdings.load("P.abc.K9") is None
+    assert holdings.absent([plex(1).hash, plex(5).hash, plex(9).hash]) == hashes(9)
+
+
+def test_modules_come_from_what_was_prepared(store: Store) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    elsewhere = prepared(Decisions(store))
+    peer_module = elsewhere.peer.canonical
+    policy = holdings.prepare(elsewhere.plan, elsewhere.index, own=elsewhere.own, peer_module=peer_module)
+    assert holdings.module(policy.own.identifier) == policy.own.canonical
+    assert holdings.module("R.unknown") is None
+
+
+@pytest.mark.parametrize("workers", [None, 0, 1])
+def test_arrivals_are_checked_and_stored_in_one_commit(
+    store: Store, workers: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNIT_RECORDS_MAX", 2)
+    store.remove(plex(5).hash, reason="test")
+    woken: list[int] = []
+    store.subscribe(woken.append)
+    good = sealed(7)
+    forged = structs.replace(sealed(8), raw=sealed(8).raw[:-1] + b"!")
+    arrivals = [
+        Delivered(record=good.hash, raw=good.raw),
+        Delivered(record=plex(1).hash, raw=plex(1).raw),
+        Delivered(record=plex(5).hash, raw=plex(5).raw),
+        Delivered(record=plex(9).hash, raw=plex(8).raw),
+        Delivered(record=sealed(8).hash, raw=forged.raw),
+        Delivered(record=plex(6).hash, raw=plex(6).raw),
+    ]
+    if workers is None:
+        settled = StoreHoldings(Decisions(store)).accept(arrivals, source="peer")
+    else:
+        with Validators(workers) as validators:
+            settled = StoreHoldings(Decisions(store), validators=validators).accept(arrivals, source="peer")
+    assert [one.fate for one in settled] == [
+        Fate.STORED,
+        Fate.DUPLICATE,
+        Fate.REFUSED,
+        Fate.REJECTED,
+        Fate.REJECTED,
+        Fate.STORED,
+    ]
+    assert [one.record for one in settled] == [arrival.record for arrival in arrivals]
+    assert settled[3] == Settled(record=plex(9).hash, fate=Fate.REJECTED, reason="not-requested")
+    assert settled[4].reason != ""
+    assert len(woken) == 1
+    assert store.have(good.hash)
+    assert not store.have(plex(8).hash)
+    assert not store.have(plex(5).hash)
+    rows = list(store.quarantined())
+    assert [(row.raw, row.source) for row in rows] == [(plex(8).raw, "peer"), (forged.raw, "peer")]
+
+
+def test_what_is_persisted_came_from_the_peer(store: Store) -> None:
+    holdings = begun(Decisions(store))
+    arrivals = (Delivered(record=plex(7).hash, raw=plex(7).raw), Delivered(record=plex(8).hash, raw=b"junk"))
+    assert [one.fate for one in holdings.persist(Persist(arrivals))] == [Fate.STORED, Fate.REJECTED]
+    assert [(row.raw, row.source) for row in store.quarantined()] == [(b"junk", BOB)]
+    assert holdings.evaluate(Question(runtime=RUNTIME)).send_added == hashes(0, 1, 2, 7)
+
+
+def test_no_arrivals_are_no_commit(store: Store) -> None:
+    woken: list[int] = []
+    store.subscribe(woken.append)
+    assert StoreHoldings(Decisions(store)).accept([], source="peer") == ()
+    assert woken == []
+
+
+def test_a_cursor_is_what_was_saved_last(store: Store) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    advertisement = Advertisement(record=plex(1).hash, fields=CLAIM, digest=b"\x00" * 32)
+    cursor = Cursor(
+        key="link", plan="E.x", source=BOB, schema=Schema(names=frozenset({"App"})), advertisements=(advertisement,)
+    )
+    holdings.save(SaveCursor(structs.replace(cursor, advertisements=())))
+    holdings.save(SaveCursor(cursor))
+    assert StoreHoldings(Decisions(store)).cursor("link") == cursor
+    assert holdings.cursor("another") is None
+    store.keep(module.CURSOR, "link", b"\x00 of another version")
+    assert holdings.cursor("link") is None
