@@ -4,7 +4,8 @@ Rows are built as plain tuples, a table at a time, and handed over in one call p
 record: places and texts are numbered for the whole batch first.
 """
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import apsw
@@ -19,11 +20,25 @@ _FACT: Final = (
     "INSERT INTO fact(id, kind, digest, place, name, tai, data_length, signer, inner_key, inner) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_RAW: Final = "SELECT id, raw FROM record WHERE id IN carray(?)"
+_MEND: Final = "UPDATE record SET raw = ? WHERE id = ?"
 _HEADER: Final = "INSERT INTO header(record, name, position, value) VALUES (?, ?, ?, ?)"
 _LINK: Final = "INSERT INTO link(record, name, position, data, target) VALUES (?, ?, ?, ?, ?)"
 
 _Row = tuple[int | str | bytes | None, ...]
 _Numbered = tuple[int, IndexedHeader]
+
+
+def mend(connection: apsw.Connection, stored: Mapping[int, bytes]) -> None:
+    """Put valid bytes where the stored ones of the same record have been damaged.
+
+    What came again is the one chance to heal a record, and reading it costs little beside validating it. The counts
+    were made when the record was whole, so they stay.
+    """
+    found = connection.execute(_RAW, (apsw.carray(array("q", stored)),))
+    damaged = [(stored[number], number) for number, raw in found if raw != stored[number]]
+    if damaged:
+        connection.executemany(_MEND, damaged)
 
 
 def insert(

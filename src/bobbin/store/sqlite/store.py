@@ -108,6 +108,11 @@ def _sort_out(
     return answers, fresh
 
 
+def _stored_already(records: Sequence[Record], known: dict[bytes, int]) -> dict[int, bytes]:
+    """What was in the store before, by number, with the bytes that it ought to have."""
+    return {known[record.digest]: record.raw for record in records if record.digest in known}
+
+
 class _PresentFacts:
     """The facts of the present: each answer is one moment, pinned at its first tuple."""
 
@@ -183,6 +188,8 @@ class SqliteStore:
         fresh = records
         if known or refused or len(set(digests)) < len(digests):
             answers, fresh = _sort_out(records, known, refused, first)
+            if known:
+                rows.mend(self._connection, _stored_already(records, known))
             keys = coding.keys_of([record.digest for record in fresh])
         else:
             # The usual case: all are new, and there is nothing to decide for each.

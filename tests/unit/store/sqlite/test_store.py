@@ -189,6 +189,17 @@ def test_a_put_of_duplicates_writes_nothing(store: SqliteStore) -> None:
     assert store._connection.total_changes() == before
 
 
+@pytest.mark.parametrize("damage", ["CAST(raw || x'00' AS BLOB)", "x''", "CAST(substr(raw, 1, 90) AS BLOB)"])
+def test_a_record_that_comes_again_heals_damaged_bytes(store: SqliteStore, damage: str) -> None:
+    store.put_records([plex(1), plex(2)])
+    store._connection.execute(f"UPDATE record SET raw = {damage} WHERE id = 1")
+    assert not sound(store)
+    answers = store.put_records([plex(1), plex(2), plex(3)])
+    assert [answer.outcome for answer in answers] == [Outcome.DUPLICATE, Outcome.DUPLICATE, Outcome.STORED]
+    assert store.get(plex(1).hash) == plex(1).raw
+    assert sound(store)
+
+
 def test_a_write_that_fails_midway_leaves_nothing_behind(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_records([plex(1, extras=[("X", "one")])])
 
