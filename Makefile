@@ -1,7 +1,7 @@
 # Every target sets up what it needs and is quick when that is done. `make help` lists them.
 #
 #   PYTHON=…         the interpreter to build .venv with (3.11 or newer; found by itself otherwise)
-#   SEED=…           the world `make simulate` replays
+#   SEED=…           the world `make simulate` replays;  WORLD=…  store (on a disk that fails) or interlace (exchanges)
 #   FUZZ_SECONDS=…   time per fuzz target;  FUZZ=…  only these targets;  FUZZ_GROW=1  keep new inputs in the corpus
 #   ONLY=…           only these questions of `make evidence` or `make bench`
 #   UPGRADE=1        let `make lock` move to newer versions
@@ -21,6 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYTHONUTF8 := 1
 
 SEED ?= 0
+WORLD ?= store
 FUZZ ?=
 FUZZ_SECONDS ?= 60
 FUZZ_GROW ?=
@@ -74,8 +75,8 @@ bench-%: setup git node ## one benchmark
 fuzz: setup-fuzz ## fuzz every decoder for FUZZ_SECONDS each
 	$(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_GROW),--grow) $(FUZZ)
 
-simulate: setup ## replay the world of SEED
-	$(PY) -m bobbin.simulator --seed $(SEED)
+simulate: setup ## replay the world of SEED; WORLD=interlace for exchanges
+	$(PY) -m bobbin.simulator --world $(WORLD) --seed $(SEED)
 
 rewrite: setup ## renew the golden files; review the diff
 	@[ -d tests/golden ] || { echo "There is no tests/golden yet, so nothing to renew."; exit 1; }

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from bobbin.simulator.__main__ import open_simulated
+from bobbin.simulator.disk_vault import open_simulated
 from bobbin.simulator.world import run_worlds
 from measurement.result import Result, Row
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from bobbin.records.reasons import InvalidRecord, Reason
     from bobbin.records.record import Blob, Plex, Record, Seal, validate
     from bobbin.records.signing import SigningKey
+    from bobbin.runtime.following import Following
     from bobbin.runtime.ingest import Form, Ingested
+    from bobbin.runtime.operations import Got, Listing, Placed, SyncReport
+    from bobbin.runtime.statements import StatementCheck
     from bobbin.runtime.transfer import Exported, Problem
     from bobbin.store.base import Finding, Listed, Quarantined, Refusal, Snapshot, Stat
 
@@ -35,7 +38,9 @@ _HOMES = {
     "Coordinate": "bobbin.records.coordinate",
     "Exported": "bobbin.runtime.transfer",
     "Finding": "bobbin.store.base",
+    "Following": "bobbin.runtime.following",
     "Form": "bobbin.runtime.ingest",
+    "Got": "bobbin.runtime.operations",
     "HashText": "bobbin.records.ids",
     "Ingested": "bobbin.runtime.ingest",
     "IntegrityError": "bobbin.errors",
@@ -44,9 +49,11 @@ _HOMES = {
     "Kind": "bobbin.records.ids",
     "Lace": "bobbin.lace",
     "Listed": "bobbin.store.base",
+    "Listing": "bobbin.runtime.operations",
     "NoLace": "bobbin.lace",
     "NoSuchKey": "bobbin.config.keys",
     "PeerError": "bobbin.errors",
+    "Placed": "bobbin.runtime.operations",
     "Plex": "bobbin.records.record",
     "Prefix": "bobbin.records.coordinate",
     "Problem": "bobbin.runtime.transfer",
@@ -61,6 +68,8 @@ _HOMES = {
     "SigningKey": "bobbin.records.signing",
     "Snapshot": "bobbin.store.base",
     "Stat": "bobbin.store.base",
+    "StatementCheck": "bobbin.runtime.statements",
+    "SyncReport": "bobbin.runtime.operations",
     "UsageError": "bobbin.errors",
     "Verifier": "bobbin.records.ids",
     "validate": "bobbin.records.record",
@@ -73,7 +82,9 @@ __all__ = [
     "Coordinate",
     "Exported",
     "Finding",
+    "Following",
     "Form",
+    "Got",
     "HashText",
     "Ingested",
     "IntegrityError",
@@ -82,9 +93,11 @@ __all__ = [
     "Kind",
     "Lace",
     "Listed",
+    "Listing",
     "NoLace",
     "NoSuchKey",
     "PeerError",
+    "Placed",
     "Plex",
     "Prefix",
     "Problem",
@@ -99,6 +112,8 @@ __all__ = [
     "SigningKey",
     "Snapshot",
     "Stat",
+    "StatementCheck",
+    "SyncReport",
     "UsageError",
     "Verifier",
     "validate",

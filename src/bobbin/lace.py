@@ -15,8 +15,9 @@ A ``Lace`` is used by one thread at a time. Several processes may have the same 
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Self, assert_never
 
@@ -36,6 +37,7 @@ from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
 from bobbin.records.tai import render as render_tai
 from bobbin.runtime.clock import tai_now
+from bobbin.runtime.exchanging import Exchanging
 from bobbin.store.base import (
     DamagedStore,
     Finding,
@@ -52,8 +54,14 @@ from bobbin.store.base import (
 from bobbin.store.sqlite import open_store
 
 if TYPE_CHECKING:
+    from bobbin.policy.modules import Query, Selector
+    from bobbin.runtime.decisions import Decisions
     from bobbin.runtime.ingest import Form, Ingested
+    from bobbin.runtime.operations import Participant
     from bobbin.runtime.transfer import Exported, Problem
+
+_DECISIONS_MAX: Final = 4
+"""Query policies for which decisions are kept in memory."""
 
 
 class NoLace(UsageError):
@@ -64,12 +72,13 @@ class RefusedRecord(UsageError):
     """The record was removed on purpose earlier, and nobody has lifted the refusal since. Nothing was stored."""
 
 
-class Lace(AbstractContextManager["Lace"]):
+class Lace(Exchanging, AbstractContextManager["Lace"]):
     """An open lace. Get one from ``Lace.create`` or ``Lace.open``, and close it or use it in a ``with``."""
 
     def __init__(self, layout: Layout, settings: Settings, store: Store) -> None:
         self._layout: Final = layout
         self._store: Final = store
+        self._decisions: Final[dict[str, Decisions]] = {}
         self.settings: Final = settings
 
     # ---- opening and closing ----------------------------------------------------------------------------------
@@ -359,6 +368,34 @@ class Lace(AbstractContextManager["Lace"]):
             undo.pop_all()
         with suppress(OSError):
             layout.clear_leftovers()
+
+    # ---- exchange ---------------------------------------------------------------------------------------------
+
+    def participant(self, policy: "str | Selector", query_policy: "str | Query | None" = None) -> "Participant":
+        """This lace as one side of an exchange, with its default key if it has that."""
+        from bobbin.runtime.decisions import Decisions  # noqa: PLC0415 -- many programs never exchange
+        from bobbin.runtime.operations import Participant, compiled_query, compiled_selector  # noqa: PLC0415
+
+        query = compiled_query(query_policy)
+        name = "" if query is None else query.identifier
+        if name not in self._decisions:
+            if len(self._decisions) >= _DECISIONS_MAX:
+                del self._decisions[next(iter(self._decisions))]
+            self._decisions[name] = Decisions(self._store, query=query)
+        return Participant(
+            decisions=self._decisions[name],
+            selector=compiled_selector(policy),
+            key=self.key() if self.settings.default_key in self.key_names() else None,
+            name=f"lace {self.settings.created}",
+        )
+
+    @contextmanager
+    def copied(self) -> "Iterator[Lace]":
+        """A copy of this moment, without keys, gone afterwards."""
+        with TemporaryDirectory(prefix="bobbin-copy-") as folder:
+            self.backup(Path(folder) / "copy.lace")
+            with Lace.open(Path(folder) / "copy.lace") as copy:
+                yield copy
 
     # ---- care -------------------------------------------------------------------------------------------------
 

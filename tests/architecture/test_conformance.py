@@ -27,51 +27,9 @@ IDS = {"interlace.md": ("IL-001…299", "ILC-001…148")}
 _TOTALS = {"interlace.md": 447}
 _UNTESTABLE_SHARE_MAX = 0.02
 
-PENDING: tuple[str, ...] = (
-    "IL-001…004",
-    "IL-007",
-    "IL-011…020",
-    "IL-022",
-    "IL-024…040",
-    "IL-043…047",
-    "IL-058",
-    "IL-061…062",
-    "IL-076…077",
-    "IL-082…083",
-    "IL-086…087",
-    "IL-090",
-    "IL-093",
-    "IL-095…098",
-    "IL-100",
-    "IL-106…114",
-    "IL-116…121",
-    "IL-126",
-    "IL-137",
-    "IL-147…148",
-    "IL-153",
-    "IL-162",
-    "IL-169…182",
-    "IL-185",
-    "IL-194…237",
-    "IL-239…256",
-    "IL-261…262",
-    "IL-265…275",
-    "IL-283…286",
-    "IL-289…296",
-    "IL-299",
-    "ILC-084…102",
-    "ILC-107",
-    "ILC-109",
-    "ILC-111…115",
-    "ILC-119…120",
-    "ILC-122…131",
-    "ILC-135…137",
-    "ILC-140",
-    "ILC-142…143",
-    "ILC-145…148",
-)
+PENDING: tuple[str, ...] = ()
 """Statements whose rows are still to come."""
-PENDING_MAX = 226
+PENDING_MAX = 0
 """How many there are. The script lowers it; nobody raises it."""
 
 

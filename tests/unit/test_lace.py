@@ -448,3 +448,41 @@ def test_of_two_creations_at_once_one_completes_the_lace(tmp_path: Path, monkeyp
     with Lace.open(path) as lace:
         assert lace.settings.default_key == "first"
         assert lace.have(PLEX_1)
+
+
+# ---- exchange -------------------------------------------------------------------------------------------------------
+
+
+EVERYTHING = "SelectHave(P) :- Have(P).\nSelectAdvertised(P,S) :- Advertised(P,S).\n"
+
+
+def test_a_lace_takes_part_in_an_exchange_with_its_default_key(lace: Lace) -> None:
+    without = lace.participant(EVERYTHING)
+    assert (without.key, without.name) == (None, f"lace {lace.settings.created}")
+    lace.new_key("other")
+    assert lace.participant(EVERYTHING).key is None, "another key is not the default one"
+    key = lace.new_key()
+    again = lace.participant(EVERYTHING)
+    assert again.key is not None
+    assert again.key.verifier == key.verifier
+    assert again.decisions is without.decisions, "what was decided is kept for the next exchange"
+
+
+def test_decisions_are_kept_by_query_policy_and_not_for_ever(lace: Lace) -> None:
+    queries = [f"Queryable(P,O) :- Have(P), Viewer(O), Field(P,'App',_,'{number}').\n" for number in range(5)]
+    kept = [lace.participant(EVERYTHING, query).decisions for query in queries]
+    assert len(set(map(id, kept))) == 5
+    assert lace.participant(EVERYTHING, queries[4]).decisions is kept[4]
+    assert lace.participant(EVERYTHING, queries[0]).decisions is not kept[0]
+
+
+def test_a_copy_is_of_one_moment_and_goes_away(lace: Lace) -> None:
+    put(lace)
+    lace.new_key()
+    with lace.copied() as copy:
+        assert copy.have(PLEX_1)
+        assert copy.key_names() == ()
+        copy.remove(PLEX_1, reason="in the copy")
+        folder = copy.path
+    assert lace.have(PLEX_1)
+    assert not folder.exists()

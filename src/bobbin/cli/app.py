@@ -29,9 +29,12 @@ from bobbin.cli.commands.put import put
 from bobbin.cli.commands.quarantine import quarantine_list, quarantine_release, quarantine_show
 from bobbin.cli.commands.refusals import refusals
 from bobbin.cli.commands.remove import remove
+from bobbin.cli.commands.replay import replay
 from bobbin.cli.commands.show import show
 from bobbin.cli.commands.sign import sign
 from bobbin.cli.commands.stat import stat
+from bobbin.cli.commands.statement import statement_check, statement_show
+from bobbin.cli.commands.sync import sync
 from bobbin.cli.commands.verify import verify
 from bobbin.cli.exit_codes import ExitCode
 
@@ -39,6 +42,7 @@ START: Final = "Start"
 RECORDS: Final = "Records"
 FILES: Final = "In and out"
 POLICY: Final = "Policy"
+EXCHANGE: Final = "Exchange"
 CARE: Final = "Care"
 
 _EPILOG: Final = (
@@ -56,6 +60,7 @@ app = typer.Typer(
 )
 key = typer.Typer(no_args_is_help=True, help="Signing keys: make, show, list.")
 quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: list, show, release.")
+statement = typer.Typer(no_args_is_help=True, help="What one side has sealed about an exchange: show, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
 
 
@@ -127,6 +132,12 @@ _add(policy, "test", policy_test)
 _add(policy, "eval", policy_eval)
 _add(policy, "diff", policy_diff)
 _add(policy, "explain", policy_explain)
+
+_add(app, "sync", sync, EXCHANGE)
+app.add_typer(statement, name="statement", rich_help_panel=EXCHANGE)
+_add(statement, "show", statement_show)
+_add(statement, "check", statement_check)
+_add(app, "replay", replay, EXCHANGE)
 
 _add(app, "stat", stat, CARE)
 _add(app, "fsck", fsck, CARE)

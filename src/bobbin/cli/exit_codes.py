@@ -33,7 +33,8 @@ MEANING: Final[Mapping[ExitCode, str]] = MappingProxyType(
     {
         ExitCode.OK: "Everything that was asked for was done, and nothing was found wrong.",
         ExitCode.NOT_ALL: "The work was done, but the answer is no or not all: something was not found, input "
-        "records were rejected or refused, a case of a policy failed, policies differ. What was accepted is stored.",
+        "records were rejected or refused, a case of a policy failed, policies differ, an exchange did not bring "
+        "everything or stopped at a limit, a statement does not hold, a replay differs. What was accepted is stored.",
         ExitCode.USAGE: "The command line makes no sense as it stands, or names a lace or a key that is not there. "
         "Nothing was changed.",
         ExitCode.INTEGRITY: "The lace itself is not what it should be, `lace.toml` and key files included: "

@@ -70,6 +70,12 @@ class Persisted(Struct, frozen=True):
     settled: tuple[Settled, ...]
 
 
+class PersistFailed(Struct, frozen=True):
+    """A ``Persist`` effect failed. Nothing of it is stored, and nothing more can be."""
+
+    detail: str
+
+
 class Flushed(Struct, frozen=True):
     """The binding has room again after a part of a transfer."""
 
@@ -104,6 +110,7 @@ Event: TypeAlias = (
     | Undecodable
     | Unsendable
     | Persisted
+    | PersistFailed
     | Flushed
     | StoreChanged
     | Fired

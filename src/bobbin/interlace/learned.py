@@ -55,7 +55,7 @@ class Learned:
         self._advertisements: dict[str, Advertisement] = {}
         self._summarised: Partitions | None = None
         """Made when first needed."""
-        self._read_up_to: tuple[Shared, int] | None = None
+        self._read_up_to: tuple[object, int] | None = None
         """What was read directly last, and its version then."""
         self._claimed: dict[str, tuple[ClaimedField, ...]] = {}
         self._withdrawn: set[str] = set()
@@ -190,10 +190,10 @@ class Learned:
         """Take over what the other side of this process offers: only what has changed, if that can be told."""
         current = shared.current()
         changed = None
-        if self._read_up_to is not None and self._read_up_to[0] is shared:
+        if self._read_up_to is not None and self._read_up_to[0] is shared.owner:
             changed = shared.since(self._read_up_to[1])
         self._source = shared.source
-        self._read_up_to = shared, shared.version
+        self._read_up_to = shared.owner, shared.version
         if changed is None:
             changed = self._advertisements.keys() | current.keys()
         touched = set(changed)

@@ -79,7 +79,7 @@ class Service(Struct, frozen=True, kw_only=True):
     serve_records_max: int = 100_000
     """In one transfer phase; what is left is deferred."""
     serve_bytes_max: int = 1024 * 1024 * 1024
-    chunk_records_max: int = 1_024
+    chunk_records_max: int = 4_096
     chunk_bytes_max: int = 4 * 1024 * 1024
     """In one step of a transfer: what is in memory at a time."""
     unsettled_records_max: int = 8_192

@@ -49,6 +49,7 @@ from bobbin.interlace.events import (
     Now,
     OperandChanged,
     Persisted,
+    PersistFailed,
     Received,
     Settled,
     Started,
@@ -150,6 +151,8 @@ class InterlaceMachine:
     def _take(self, event: Event) -> None:
         if isinstance(event, Persisted):
             self._settle(event.settled)
+        elif isinstance(event, PersistFailed):
+            self._lose_arrivals(event.detail)
         elif isinstance(event, Started):
             if self.phase is not Phase.READY:
                 raise UsageError("an exchange starts once")
@@ -180,7 +183,7 @@ class InterlaceMachine:
                 self._end(Ending(reason=Reason.CANCELLED, detail="this side ended the exchange"))
             case LinkClosed():
                 self._lose_link()
-            case Started() | Persisted():
+            case Started() | Persisted() | PersistFailed():
                 raise AssertionError("taken before")
             case _:
                 assert_never(event)
@@ -406,6 +409,13 @@ class InterlaceMachine:
             self._end_transfer_if_over()
         elif not self._transfer.unsettled:
             self._finish(self._result())
+
+    def _lose_arrivals(self, detail: str) -> None:
+        if self._transfer is None or self.phase is Phase.ENDED:
+            raise UsageError("nothing is being stored")
+        self._transfer.lose()
+        self._ending = self._ending or Ending(reason=Reason.STORE, detail=detail)
+        self._finish(self._result())
 
     def _end_transfer_if_over(self) -> None:
         if self._transfer is None or not self._transfer.over:

@@ -69,22 +69,30 @@ class Advertisement(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Shared(Protocol):
-    """The advertisements of a side in the same process, to be read directly (Lace-050, reconciliation bypass)."""
+    """The advertisements of a side in the same process, to be read directly (Lace-050, reconciliation bypass).
+
+    It shows the moment at which it was handed over, whatever its owner does afterwards.
+    """
+
+    @property
+    def owner(self) -> object:
+        """Whose advertisements these are: the same object on every occasion."""
+        ...
 
     @property
     def source(self) -> Origin | None: ...
 
     @property
     def version(self) -> int:
-        """Rises with every change."""
+        """Of this moment; it rises with every change."""
         ...
 
     def current(self) -> Mapping[str, Advertisement]:
-        """Everything that is offered now."""
+        """Everything that was offered at this moment."""
         ...
 
     def since(self, version: int) -> Collection[str] | None:
-        """The records that came or went since then; None if that is too long ago to say."""
+        """The records that came or went from then to this moment; None if that is too long ago to say."""
         ...
 
 

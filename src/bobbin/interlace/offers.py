@@ -29,6 +29,23 @@ class Questions(Struct, frozen=True, kw_only=True):
     narrows: tuple[str, ...]
 
 
+class Lent(Struct, frozen=True, kw_only=True):
+    """The advertisements of one moment (``messages.Shared``)."""
+
+    owner: "Offers"
+    source: Origin | None
+    version: int
+    advertisements: Mapping[str, Advertisement]
+
+    def current(self) -> Mapping[str, Advertisement]:
+        """Everything that was offered at this moment."""
+        return self.advertisements
+
+    def since(self, version: int) -> Collection[str] | None:
+        """The records that came or went from then to this moment; None if that is too long ago to say."""
+        return self.owner.between(version, self.version)
+
+
 class Offers:
     """The current advertisements of one side, and how much of them the peer has been told."""
 
@@ -46,12 +63,11 @@ class Offers:
         self._touched: list[str] = []
         """Records that came or went, for whoever reads directly; ``_forgotten`` of them are no longer listed."""
         self._forgotten = 0
+        self._is_lent = False
         self._unannounced: set[str] = set()
         """Came in since the last opening block."""
         self._gone: set[str] = set()
         """Announced in the last opening block and gone since."""
-        self._is_read = False
-        """Whether the last opening block gave this to be read: then the peer sees what came in after it, too."""
         self._opened = False
         self._summaries = 0
 
@@ -61,25 +77,22 @@ class Offers:
     def __contains__(self, record: str) -> bool:
         return record in self._advertisements
 
-    # ---- for direct reading (``messages.Shared``) ---------------------------------------------------------------
+    # ---- for direct reading -----------------------------------------------------------------------------------------
 
-    @property
-    def source(self) -> Origin | None:
-        """Who offers."""
-        return self._source
-
-    @property
-    def version(self) -> int:
-        """Rises with every change."""
-        return self._forgotten + len(self._touched)
+    def lend(self) -> "Lent":
+        """This moment, for the other side of the same process to read."""
+        self._is_lent = True
+        version = self._forgotten + len(self._touched)
+        return Lent(owner=self, source=self._source, version=version, advertisements=self._advertisements)
 
     def current(self) -> Mapping[str, Advertisement]:
         """Everything that is offered now."""
         return self._advertisements
 
-    def since(self, version: int) -> Collection[str] | None:
-        """The records that came or went since then; None if that is too long ago to say."""
-        return None if version < self._forgotten else self._touched[version - self._forgotten :]
+    def between(self, earlier: int, later: int) -> Collection[str] | None:
+        """The records that came or went between two versions; None if that is too long ago to say."""
+        first = earlier - self._forgotten
+        return None if first < 0 else self._touched[first : later - self._forgotten]
 
     # ---- an exchange ----------------------------------------------------------------------------------------------
 
@@ -93,6 +106,11 @@ class Offers:
 
     def update(self, added: Iterable[Advertisement], removed: Collection[str]) -> None:
         """Follow a change of the effective send set."""
+        added = list(added)
+        if self._is_lent and (added or removed):
+            # Whoever reads what was lent goes on seeing that moment.
+            self._advertisements = dict(self._advertisements)
+            self._is_lent = False
         for record in removed:
             known = self._advertisements.pop(record, None)
             if known is None:
@@ -126,20 +144,19 @@ class Offers:
 
     def was_announced(self, record: str) -> bool:
         """Whether the peer can know of a record from the last opening block."""
-        return record in self._advertisements and (self._is_read or record not in self._unannounced)
+        return record in self._advertisements and record not in self._unannounced
 
     def opening(self, limits: Limits, service: Service, *, direct: bool = False) -> Advertise:
         """The first block of an iteration, without tick. What is in it counts as announced."""
         if self._opened and not self.has_news:
             block = Advertise()
         elif direct:
-            block = Advertise(direct=self)
+            block = Advertise(direct=self.lend())
         elif self and len(self) <= min(service.list_outright_max, limits.max_advertisement_records_listed):
             block = Advertise(records=self._list(self._advertisements, limits))
         else:
             block = self._summarise(limits)
         self._opened = True
-        self._is_read = direct
         if self._summarised is not None:
             self._summarised.mark()
         self._unannounced.clear()

@@ -140,6 +140,11 @@ class TransferPhase:
                 case Fate.DUPLICATE:
                     pass
 
+    def lose(self) -> None:
+        """What was received and not settled cannot be stored: it counts as not delivered."""
+        self._outstanding |= self._unsettled
+        self._unsettled.clear()
+
     def check(self) -> None:
         """Every requested record is in one place."""
         places = [self._outstanding, self._unsettled, set(self.stored), set(self.rejected), set(self.refused)]

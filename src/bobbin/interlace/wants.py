@@ -27,6 +27,8 @@ class Wants:
         """Those of ``_may_request`` that were neither stored nor refused when last looked at."""
         self._passed_over: dict[str, tuple[ClaimedField, ...]] = {}
         """Rejected or not available, with what was claimed of them when they were asked for."""
+        self._came: set[str] = set()
+        """Stored since the last evaluation. One that has left again before the next need not be among what moved."""
 
     @property
     def may_request(self) -> AbstractSet[str]:
@@ -44,7 +46,8 @@ class Wants:
         self._may_request -= removed
         self._may_request |= added
         self._missing -= removed
-        doubtful = added | (moved & self._may_request)
+        doubtful = added | ((moved | self._came) & self._may_request)
+        self._came.clear()
         if doubtful:
             self._missing -= doubtful
             self._missing |= find_absent(doubtful)
@@ -52,6 +55,7 @@ class Wants:
     def settle(self, records: Collection[str]) -> None:
         """These have come and are stored."""
         self._missing.difference_update(records)
+        self._came.update(records)
 
     def pass_over(self, record: str, learned: Learned) -> None:
         """Do not ask for this one again under the advertisement that it has now."""

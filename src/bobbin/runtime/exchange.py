@@ -24,7 +24,6 @@ from bobbin.interlace.events import (
     Flushed,
     LinkClosed,
     OperandChanged,
-    Persisted,
     Received,
     Started,
     StoreChanged,
@@ -38,7 +37,7 @@ from bobbin.interlace.reasons import LimitReached, Reason
 from bobbin.interlace.result import Result
 from bobbin.interlace.state import Awaits
 from bobbin.policy.modules import Selector
-from bobbin.runtime.pair import Clock, Observer, Performer
+from bobbin.runtime.pair import Clock, Observer, Performer, persist
 
 POLL_SECONDS: Final = 1.0
 """How often an open exchange looks for what other processes have stored."""
@@ -180,7 +179,7 @@ class Exchange:
     async def _perform(self, effect: Effect) -> None:
         match effect:
             case Persist():
-                self._events.put_nowait(Persisted(self._performer.persist(effect)))
+                self._events.put_nowait(persist(self._performer, effect))
             case SaveCursor():
                 self._performer.save(effect)
             case Remember():

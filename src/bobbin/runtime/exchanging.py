@@ -72,6 +72,7 @@ class Exchanging(ABC):
         through_codec: bool = False,
         dry_run: bool = False,
         explain: Iterable[str] = (),
+        look_for: Iterable[str] = (),
         statement: bool = False,
         receipts: bool = False,
         observers: "Iterable[Observer]" = (),
@@ -82,6 +83,7 @@ class Exchanging(ABC):
         A policy is a text of rules, or compiled. Without ``peer_policy`` the peer has the same one. The query policies
         say what the other side's rules may see; without one, what the own policy selects. Where both laces have their
         default key, each side knows the other by it. With ``dry_run`` two copies exchange, and neither lace changes.
+        ``explain`` and ``look_for`` name records: why they moved or did not, and whether the peer offers them.
         """
         from bobbin.interlace.limits import Limits  # noqa: PLC0415 -- many programs never exchange
         from bobbin.runtime import operations  # noqa: PLC0415 -- as above
@@ -102,7 +104,13 @@ class Exchanging(ABC):
                 own,
                 other,
                 manner=Manner(limits=limits or Limits(), through_codec=through_codec),
-                wishes=operations.Wishes(rounds=rounds, explain=tuple(explain), statement=statement, receipts=receipts),
+                wishes=operations.Wishes(
+                    rounds=rounds,
+                    explain=tuple(explain),
+                    look_for=tuple(look_for),
+                    statement=statement,
+                    receipts=receipts,
+                ),
                 observers=observers,
                 recorder=recorder,
             )
@@ -159,7 +167,7 @@ class Exchanging(ABC):
         if absent := [name for name in names if not self.store.have(name)]:
             raise UsageError(f"{absent[0]} is not stored here")
         chosen = operations.narrowed(operations.only(names), policy)
-        return operations.placed(names, self.sync(peer, chosen, peer_policy=peer_policy))
+        return operations.placed(names, self.sync(peer, chosen, peer_policy=peer_policy, look_for=names))
 
     def follow(
         self,

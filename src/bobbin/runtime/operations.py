@@ -66,6 +66,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     rounds: int = 1
     """How many exchanges to run at most, as long as each one ends at a limit after moving something."""
     explain: tuple[str, ...] = ()
+    look_for: tuple[str, ...] = ()
+    """Records of which the caller wants to know whether the peer offers them."""
     statement: bool = False
     receipts: bool = False
 
@@ -110,7 +112,7 @@ class SyncReport(Struct, frozen=True, kw_only=True):
     agreed: Agreed | None
     """None if no plan was agreed in the last round."""
     claimed: frozenset[str]
-    """What the peer offered at the end."""
+    """Of the records that were looked for, those that the peer offered at the end."""
     disclosure: Disclosure
     """What the peer could learn."""
     honesty: Honesty
@@ -305,7 +307,7 @@ def synchronise(
             recorder = None
             if len(ran) == wishes.rounds or not _may_go_on(ran[-1]):
                 break
-        report = _report(ran, left.holdings.describe)
+        report = _report(ran, left.holdings.describe, wishes.look_for)
         explained = tuple(_explain(record, ran, own, peer, report) for record in wishes.explain)
     return structs.replace(
         report,
@@ -345,7 +347,7 @@ def _may_go_on(ran: Ran) -> bool:
     return (result.limit or there.limit) is not None and bool(result.received or result.sent or there.received)
 
 
-def _report(ran: Sequence[Ran], describe: Describe) -> SyncReport:
+def _report(ran: Sequence[Ran], describe: Describe, look_for: Collection[str]) -> SyncReport:
     figures: dict[str, Figure] = {}
     last = ran[-1].own.epoch
     for one in ran:
@@ -359,7 +361,7 @@ def _report(ran: Sequence[Ran], describe: Describe) -> SyncReport:
         peer_rounds=tuple(one.peer.result for one in ran),
         figures=figures,
         agreed=_agreed(last),
-        claimed=frozenset() if last is None else frozenset(one.record for one in last.learned.advertisements()),
+        claimed=frozenset(record for record in look_for if last is not None and record in last.learned),
         disclosure=_disclosed([one.own.ledger.disclosure() for one in ran]),
         honesty=_honest([one.own.ledger.honesty(describe) for one in ran]),
     )

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeAlias
 
+from bobbin.errors import ResourceError
 from bobbin.interlace.effects import Close, Effect, Ended, Notice, Notify, Persist, Remember, SaveCursor, Send, WakeAt
 from bobbin.interlace.events import (
     Event,
@@ -19,6 +20,7 @@ from bobbin.interlace.events import (
     LinkClosed,
     Now,
     Persisted,
+    PersistFailed,
     Received,
     Settled,
     Started,
@@ -59,6 +61,14 @@ class Channel(Protocol):
 Clock: TypeAlias = Callable[[], Now]
 Observer: TypeAlias = Callable[[Event, tuple[Effect, ...]], None]
 """Sees every step of one side."""
+
+
+def persist(performer: Performer, effect: Persist) -> Persisted | PersistFailed:
+    """Store what came, and say what became of it, or that the store failed."""
+    try:
+        return Persisted(performer.persist(effect))
+    except ResourceError as error:
+        return PersistFailed(str(error))
 
 
 class DirectChannel:
@@ -116,7 +126,7 @@ class Side:
     def _perform(self, effect: Effect, outbound: Channel) -> None:
         match effect:
             case Persist():
-                self._pending.append(Persisted(self._performer.persist(effect)))
+                self._pending.append(persist(self._performer, effect))
             case SaveCursor():
                 self._performer.save(effect)
             case Remember():

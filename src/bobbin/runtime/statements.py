@@ -141,15 +141,14 @@ class _Checker:
             remarks.append("what the other side offered is not remembered here, so rules about it saw nothing")
         with self._store.snapshot() as moment:
             now = self._compute(moment, claimed or {}, None)
+            if now.summary == expected:
+                return now, []
             before = None if record is None else _before(moment, record)
             then = now if before is None else self._compute(moment, claimed or {}, before)
         if then.summary == expected:
             added, gone = len(now.records - then.records), len(then.records - now.records)
-            if added or gone:
-                remarks.append(f"since then {_moved(added, gone)} in the selected set")
+            remarks.append(f"since then {_moved(added, gone)} in the selected set")
             return then, []
-        if now.summary == expected:
-            return now, []
         difference = then.summary.count - expected.count
         if difference:
             words = f"{abs(difference)} {'more' if difference > 0 else 'fewer'}"

@@ -80,6 +80,10 @@ class Address(Struct, frozen=True, kw_only=True):
             raise UsageError(f"an address of the scheme {self.scheme.value} has no port")
         return PORTS[self.scheme]
 
+    def is_confidential(self, *, verified: bool) -> bool:
+        """Whether nobody else can read a link to here: its transport encrypts, and its certificate was verified."""
+        return verified and self.scheme in (Scheme.TLS, Scheme.WSS)
+
     def __str__(self) -> str:
         """The text that was parsed."""
         if self.scheme is Scheme.STDIO:

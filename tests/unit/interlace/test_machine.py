@@ -199,7 +199,7 @@ def test_what_is_awaited_in_each_phase() -> None:
 
 
 def test_arrivals_are_told_when_they_are_stored() -> None:
-    """IL-033, IL-247: those that are valid, once."""
+    """IL-033: those that are valid, once."""
     against = Against(config())
     against.to_transfer(records(3))
     against.say(delivered(record(0), last=False))

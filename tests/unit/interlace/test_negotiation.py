@@ -133,7 +133,7 @@ def test_the_active_selector_need_not_be_the_configured_one() -> None:
 
 
 def test_a_hello_that_does_not_parse_as_time_fails() -> None:
-    """IL-145, IL-092."""
+    """IL-092, IL-137."""
     one, another = _pair()
     one.hello(START_NS)
     wrong = structs.replace(another.hello(START_NS), tai="now")

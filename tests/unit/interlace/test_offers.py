@@ -181,21 +181,23 @@ def test_where_summaries_are_used_up_everything_is_listed() -> None:
 
 
 def test_direct_readers_are_told_what_has_changed() -> None:
-    """IL-289: since a version, or that it was too long ago."""
+    """IL-289: between two moments that were handed over, or that it was too long ago; each stays what it was."""
     claims = _claims(3)
     offers = Offers(2, _SOURCE)
     offers.update([Advertisement(record=one.record, fields=()) for one in claims[:2]], ())
-    version = offers.version
+    first = offers.lend()
     offers.update([Advertisement(record=claims[2].record, fields=())], [claims[0].record])
-    assert offers.version > version
-    since = offers.since(version)
+    second = offers.lend()
+    assert second.version > first.version
+    since = second.since(first.version)
     assert since is not None
     assert set(since) == {claims[0].record, claims[2].record}
-    assert set(offers.current()) == {claims[1].record, claims[2].record}
+    assert set(first.current()) == {claims[0].record, claims[1].record}
+    assert set(second.current()) == set(offers.current()) == {claims[1].record, claims[2].record}
     for number in range(2_000):
         offers.update([Advertisement(record=f"P.x{number}.H3", fields=())], ())
         offers.update((), [f"P.x{number}.H3"])
-    assert offers.since(version) is None
+    assert offers.lend().since(first.version) is None
     # A digest that nobody needed is computed when a summary is asked for.
     assert sum(part.count for part in offers.summary()) == 2
     assert {one.digest for one in offers.current().values()} == {one.digest for one in claims[1:]}

@@ -33,7 +33,7 @@ async def take(following: Following, count: int) -> list[Record]:
 async def reach(lace: Lace, record: str) -> None:
     """Wait until a lace has a record."""
     async with asyncio.timeout(SECONDS):
-        while not lace.have(record):
+        while not lace.have(record):  # noqa: ASYNC110 -- a store has no event to wait for
             await asyncio.sleep(0.01)
 
 

@@ -109,3 +109,21 @@ def test_the_clocks_go_forward() -> None:
     one, another = now(), now()
     assert another.monotonic_ns >= one.monotonic_ns
     assert one.tai_ns > 1_600_000_000 * 10**9
+
+
+def test_the_peer_sees_the_same_with_and_without_observers() -> None:
+    """IL-251: whoever collects on our side, the bytes on the link and the peer's end are the same."""
+    seen: list[Event] = []
+    manner = Manner(through_codec=True)
+    watched = run_local(
+        side(OURS, key=APP),
+        side(THEIRS, key=SERVER),
+        manner,
+        clock=Clock(),
+        observers=[lambda event, _: seen.append(event)],
+    )
+    alone = run_local(side(OURS, key=APP), side(THEIRS, key=SERVER), manner, clock=Clock())
+    assert seen
+    assert watched.figures == alone.figures
+    assert watched.peer.result == alone.peer.result
+    assert watched.peer.ledger.disclosure() == alone.peer.ledger.disclosure()

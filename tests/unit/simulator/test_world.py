@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.simulator.__main__ import open_simulated
 from bobbin.simulator.disk import FaultyDisk
+from bobbin.simulator.disk_vault import open_simulated
 from bobbin.simulator.world import Broken, World
 from bobbin.store.base import Store
 

@@ -142,3 +142,21 @@ def test_any_text_is_an_address_or_is_refused(text: str) -> None:
     except AddressError:
         return
     assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "verified", "confidential"),
+    [
+        ("tls:example.com:4791", True, True),
+        ("wss:example.com/interlace", True, True),
+        ("tls:example.com:4791", False, False),
+        ("wss:example.com", False, False),
+        ("tcp:127.0.0.1:4790", True, False),
+        ("ws:example.com", True, False),
+        ("unix:/tmp/lace.sock", True, False),
+        ("stdio", True, False),
+    ],
+)
+def test_only_a_verified_encrypted_transport_is_confidential(text: str, *, verified: bool, confidential: bool) -> None:
+    """ILC-101: plain streams and certificates that nobody verified give no ``TransportEncrypted``."""
+    assert parse(text).is_confidential(verified=verified) is confidential

@@ -1,0 +1,27 @@
+"""What simulated worlds have found, each as the shortest case that shows it."""
+
+from collections.abc import Collection
+
+from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.learned import Learned
+from bobbin.interlace.wants import Wants
+from bobbin.policy.operands import Origin
+
+RECORD = "P." + "0" * 43 + ".H3"
+
+
+def absent(records: Collection[str]) -> frozenset[str]:
+    """Nothing is stored here."""
+    return frozenset(records)
+
+
+def test_a_record_that_came_and_left_again_between_two_evaluations_is_asked_for_again() -> None:
+    # It was received and stored; before the next evaluation it was removed, and the refusal lifted. Nothing has moved
+    # between the two evaluations, and the record is missing as it was before.
+    learned = Learned(2, [advertisement(RECORD, Origin("source:1"), ())])
+    wants = Wants()
+    wants.update(frozenset({RECORD}), frozenset(), frozenset(), absent)
+    assert wants.choose(learned, {"H3"}, 10, absent) == (RECORD,)
+    wants.settle([RECORD])
+    wants.update(frozenset(), frozenset(), frozenset(), absent)
+    assert wants.choose(learned, {"H3"}, 10, absent) == (RECORD,)

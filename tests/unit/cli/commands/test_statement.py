@@ -1,0 +1,72 @@
+"""``bobbin statement``."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
+from tests.unit.cli.policy_texts import DING, SEALED
+
+
+@pytest.fixture
+def stated(filled: Path, tmp_path: Path, cli: Cli) -> str:
+    """A statement in the first lace about an exchange with another."""
+    other = tmp_path / "y.lace"
+    cli("init", other)
+    cli("key", "new", other)
+    (tmp_path / "ding.policy").write_text(DING, encoding="utf-8")
+    (tmp_path / "sealed.policy").write_text(SEALED, encoding="utf-8")
+    value = cli("sync", filled, other, "--policy", tmp_path / "ding.policy", "--statement", "--json").json
+    assert isinstance(value["statement"], str)
+    return value["statement"]
+
+
+def test_what_one_says(filled: Path, stated: str, cli: Cli) -> None:
+    answer = cli("statement", "show", filled, stated)
+    assert answer.code == 0
+    assert answer.lines[0] == f"statement      {stated}"
+    assert answer.lines[1].startswith(f"signed by      {VERIFIER}, ")
+    assert "moved          0 received, 1 sent" in answer.lines
+    value = cli("statement", "show", filled, stated, "--json").json
+    assert (value["signed_by"], value["sent"], value["offered"]["count"]) == (VERIFIER, 1, 1)
+    assert value["operands"][value["issuer"]]["origin"] == VERIFIER
+
+
+def test_it_holds(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
+    arguments = ("statement", "check", filled, stated, "--policy", tmp_path / "ding.policy")
+    answer = cli(*arguments)
+    assert answer.code == 0
+    assert answer.lines[0] == "holds · checked with the issuer's records"
+    cli("put", filled, "-g", "u", "-a", "ding", "-N", "later", "-", stdin=b"x")
+    assert "  since then 1 came in the selected set" in cli(*arguments).lines
+    value = cli(*arguments, "--json").json
+    assert (value["holds"], value["checked_as"], value["problems"]) == (True, "issuer", [])
+
+
+def test_the_peer_can_check_it_too(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
+    bundle = tmp_path / "s.bundle"
+    cli("export", filled, bundle, "--at", "//lace//")
+    other = tmp_path / "y.lace"
+    cli("import", other, bundle)
+    arguments = ("statement", "check", other, stated, "--policy", tmp_path / "ding.policy")
+    assert cli(*arguments).lines[0] == "holds · checked with the peer's records"
+    assert cli(*arguments, "--as", "issuer", "--json").json["checked_as"] == "issuer"
+
+
+def test_it_does_not_hold(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
+    wrong = cli("statement", "check", filled, stated, "--policy", tmp_path / "sealed.policy")
+    assert wrong.code == 1
+    assert wrong.lines[0].startswith("does not hold")
+    cli("remove", filled, PLEX_1, "--reason", "test")
+    gone = cli("statement", "check", filled, stated, "--policy", tmp_path / "ding.policy")
+    assert gone.code == 1
+    assert "1 fewer" in gone.text
+
+
+def test_what_is_no_statement(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
+    assert stated
+    assert cli("statement", "show", filled, PLEX_1).code == 2
+    assert cli("statement", "show", filled, "//u//ding//nothing").code == 1
+    check = ("--policy", tmp_path / "ding.policy")
+    assert cli("statement", "check", filled, PLEX_1, *check).code == 2
+    assert cli("statement", "check", filled, "//u//ding//nothing", *check).code == 1
