@@ -175,8 +175,9 @@ def test_large_changes_come_to_the_same(random: Random) -> None:
     """What is done for many rows at once, on few."""
     with (
         patch.object(running, "_AGAIN_MIN", 1),
-        patch.object(running, "_IDLE_TEXTS_MAX", 5),
+        patch.object(standing, "_IDLE_TEXTS_MAX", 5),
         patch.object(standing, "_MANY", 1),
+        patch.object(standing, "_CLAIMS_ANEW_MIN", random.choice((1, 3, 1_000))),
     ):
         world = _World(random)
         for _ in range(5):

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from bobbin.datalog.local.columns import Block, Column
 from bobbin.datalog.local.conjunction import Source
@@ -31,14 +32,14 @@ class FrozenRelation(Struct, frozen=True, array_like=True):
     size: int
     columns: list[bytes]
 
-    def table(self) -> Relation:
-        """The relation, in numbers of its program."""
+    def table(self, numbers: Column) -> Relation:
+        """The relation. ``numbers`` says what each number of its program has become."""
         if not self.arity:
             return Table(0, [()] * self.size)
-        return relation_of([self._column(raw) for raw in self.columns])
+        return relation_of([self._column(raw, numbers) for raw in self.columns])
 
-    def _column(self, raw: bytes) -> Column:
-        column = np.frombuffer(raw, dtype=_NUMBERS).astype(np.int32, copy=False)
+    def _column(self, raw: bytes, numbers: Column) -> Column:
+        column = numbers[np.frombuffer(raw, dtype=_NUMBERS)]
         return column if len(column) == self.size else np.broadcast_to(column, (self.size,))
 
 
@@ -50,9 +51,14 @@ class FrozenProgram(Struct, frozen=True, array_like=True):
     base: list[FrozenRelation]
     derived: list[FrozenRelation]
 
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """For each of its numbers, the place of the text in the list."""
+        return np.frombuffer(self.texts, dtype=_NUMBERS)
+
     def spell(self, texts: list[str]) -> list[str]:
         """Its texts, in the order of its numbers."""
-        return list(map(texts.__getitem__, np.frombuffer(self.texts, dtype=_NUMBERS).tolist()))
+        return list(map(texts.__getitem__, self.places.tolist()))
 
 
 class Frozen(Struct, frozen=True, kw_only=True, array_like=True):
@@ -106,7 +112,7 @@ class Pool:
                 for source, block in relations.items()
             ]
 
-        return FrozenProgram(self.places(texts[number] for number in used.tolist()), freeze(base), freeze(derived))
+        return FrozenProgram(self.places(texts.spell(used)), freeze(base), freeze(derived))
 
 
 def _once(column: Column) -> Column:

@@ -5,15 +5,23 @@ might answer for another moment. What the program does not read is not held and 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bobbin.datalog.builtins import BUILTINS, Function
 from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.datalog.local.changes import Changes
-from bobbin.datalog.local.columns import Column, difference
+from bobbin.datalog.local.columns import Column, difference, pick
 from bobbin.datalog.local.conjunction import SLICED, Source
 from bobbin.datalog.local.database import Database, Facts
 from bobbin.datalog.local.evaluate import State
+from bobbin.datalog.local.relation import Relation, relation_of
 from bobbin.datalog.local.table import Row
+from bobbin.datalog.local.values import Values
+from bobbin.datalog.syntax import Program
 from bobbin.facts.relations import FactSource, Tuple
 from bobbin.policy import vocabulary
 from bobbin.policy.executables import LocalPolicy, Part, PolicyLimitExceeded
@@ -21,15 +29,20 @@ from bobbin.policy.frozen import FrozenProgram, Pool
 
 _AGAIN_MIN: Final = 20_000
 """From so many changed rows on, and if they are more than there are derived ones, everything is derived anew."""
-_IDLE_TEXTS_MAX: Final = 200_000
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""For each number, whether it is meant."""
 
 
 class Running:
     """A program and its state. After an error the state is worthless: evaluate anew."""
 
-    def __init__(self, policy: LocalPolicy, part: Part) -> None:
+    def __init__(self, policy: LocalPolicy, part: Part, values: Values | None = None) -> None:
+        """``values``: the numbers of texts that programs have in common."""
         role = vocabulary.QUERY if part is Part.QUERY else vocabulary.SELECTOR
         self.part: Final = part
+        self.values = Values() if values is None else values
+        """Where texts get their numbers from the next evaluation on."""
         self._executable: Final = policy.executable(part)
         self._arities: Final = role.base
         self._state: State | None = None
@@ -39,23 +52,65 @@ class Running:
         assert self._state is not None, "a program is evaluated, or taken up, before it is asked"
         return self._state
 
+    @property
+    def cells(self) -> int:
+        """How many values the relations hold that the program reads or derives."""
+        if self._state is None:
+            return 0
+        tables = (*self._state.database.tables.values(), *self._state.derived.values())
+        return sum(len(table) * table.arity for table in tables)
+
     def reads(self, predicates: Collection[str]) -> list[Source]:
         """The base relations that the program reads, of these predicates."""
         return [source for source in self._executable.sources if source.predicate in predicates]
 
-    def evaluate(self, sources: Mapping[str, FactSource]) -> None:
-        """Everything from nothing."""
-        database = Database(sources, self._arities)
+    def evaluate(
+        self, sources: Mapping[str, FactSource], given: Mapping[Source, Relation] = MappingProxyType({})
+    ) -> None:
+        """Everything from nothing. What is ``given``, in numbers of ``values``, no source is asked for."""
+        database = Database(sources, self._arities, self.values)
+        for source, table in given.items():
+            database.put(source, table)
         self._fill(database)
+        self._evaluate(database)
+
+    def replace(self, given: Mapping[Source, Relation]) -> None:
+        """Evaluate anew with other facts for some relations, and with those that are loaded for the others."""
+        database = self.state.database
+        for source, table in given.items():
+            database.put(source, table)
+        if given:
+            self._evaluate(database)
+
+    def _evaluate(self, database: Database) -> None:
         try:
             self._state = self._executable.evaluate(database)
         except LimitExceeded as error:
             raise PolicyLimitExceeded(self.part, error) from error
 
-    def advance(self, *, added: Facts, removed: Facts) -> Changes:
-        """Take facts out and in, and carry the change forward; returns how the derived relations changed."""
-        self._forget_texts()
-        changes = self.state.database.change(added=added, removed=removed)
+    def forget(self) -> None:
+        """Give back what is held. To be evaluated, or taken up, before anything else is asked."""
+        self._state = None
+
+    def part_of(self, sources: Iterable[Source], seen: Mask | None = None) -> dict[Source, Relation]:
+        """What is loaded of these relations, cut down to the rows about records that are ``seen``: for another program.
+
+        Columns are shared where nothing is cut off; the relations and their indexes are the reader's own.
+        """
+        tables = self.state.database.tables
+        found: dict[Source, Relation] = {}
+        for source in sources:
+            if source in tables:
+                columns = list(self.state.database.block(source).columns)
+                found[source] = relation_of(columns if seen is None else pick(columns, seen[columns[0]]))
+        return found
+
+    def advance(self, *, added: Facts, removed: Facts, fresh: int | None = None) -> Changes:
+        """Take facts out and in, and carry the change forward; returns how the derived relations changed.
+
+        ``fresh``: see ``Database.change``.
+        """
+        changes = self.state.database.change(added=added, removed=removed, fresh=fresh)
         changed = sum(map(len, (*changes.added.values(), *changes.removed.values())))
         if not changed:
             return Changes()
@@ -65,15 +120,6 @@ class Running:
             return self._executable.advance(self.state, changes)
         except LimitExceeded as error:
             raise PolicyLimitExceeded(self.part, error) from error
-
-    def _forget_texts(self) -> None:
-        """Number the texts anew when most of them occur nowhere any more: a peer can claim and withdraw for ever."""
-        state = self.state
-        base = map(state.database.table, self._executable.sources)
-        cells = sum(len(table) * table.arity for table in (*base, *state.derived.values()))
-        if len(state.database.values) > _IDLE_TEXTS_MAX + 2 * cells:
-            pool = Pool()
-            self.resume(self.freeze(pool), pool.texts)
 
     def _again(self) -> Changes:
         """Evaluate over the facts that are loaded: where most is different, that is less work than what changed."""
@@ -113,13 +159,24 @@ class Running:
             return {texts[row[0]] for row in rows}
         return {texts[row[0]] for row in rows if row[1:] == others}
 
-    def column(self, predicate: str) -> Column:
-        """The first column of a relation, derived or read whole."""
-        return self.state.block(Source(predicate)).columns[0]
+    def column(self, predicate: str, *rest: str) -> Column:
+        """The first column of a relation, derived or read whole, of the rows whose other values are these.
 
-    def spell(self, numbers: Column) -> Iterator[str]:
+        Nothing for a predicate that is neither.
+        """
+        source = Source(predicate)
+        if not self.derives(predicate) and source not in self.state.database.tables:
+            return np.empty(0, dtype=np.int32)
+        block = self.state.block(source)
+        mask = np.ones(block.size, dtype=np.bool_)
+        for column, text in zip(block.columns[1:], rest, strict=True):
+            number = self.state.database.values.find(text)
+            mask &= column == (-1 if number is None else number)
+        return pick(block.columns[:1], mask)[0]
+
+    def spell(self, numbers: Column) -> list[str]:
         """The texts behind numbers."""
-        return map(self.state.database.values.texts.__getitem__, numbers.tolist())
+        return self.state.database.values.texts.spell(numbers)
 
     def texts(self, rows: Iterable[Row]) -> Iterator[Tuple]:
         """Rows as the texts that they stand for."""
@@ -146,14 +203,14 @@ class Running:
         derived = {source: state.block(source) for source in state.derived}
         return pool.program(base, derived, state.database.values.texts)
 
-    def resume(self, frozen: FrozenProgram, texts: list[str]) -> None:
-        """Go on from what was frozen."""
-        database = Database({}, self._arities)
-        database.values.encode_many(frozen.spell(texts))
+    def resume(self, frozen: FrozenProgram, texts: list[str], numbers: Column | None = None) -> None:
+        """Go on from what was frozen. ``numbers``: those of all the texts, where ``values`` holds every one already."""
+        database = Database({}, self._arities, self.values)
+        mine = self.values.encode_many(frozen.spell(texts)) if numbers is None else numbers[frozen.places]
         for relation in frozen.base:
-            database.put(relation.source, relation.table())
+            database.put(relation.source, relation.table(mine))
         state = State({relation.source.predicate: relation.arity for relation in frozen.derived}, database)
-        state.derived.update({relation.source: relation.table() for relation in frozen.derived})
+        state.derived.update({relation.source: relation.table(mine) for relation in frozen.derived})
         self._state = state
 
     def _fill(self, database: Database) -> None:
@@ -161,6 +218,13 @@ class Running:
         database.prepare(self._executable.sources)
         for source in self._executable.sources:
             database.table(source)
+
+
+def computes(program: Program) -> bool:
+    """Whether any rule makes up texts, which count against its budget as far as its values do not know them yet."""
+    return any(
+        isinstance(BUILTINS.get(literal.atom.predicate), Function) for rule in program.rules for literal in rule.body
+    )
 
 
 def slice_of(source: Source, arity: int) -> tuple[str | None, ...]:

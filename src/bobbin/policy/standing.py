@@ -6,6 +6,11 @@ lowering (see ``decide``): the own module, the same without claims (the *offer*,
 a difference), the query module, the peer's module. Where the peer's view moves, the facts of the records that came
 into it or left it are a change for the peer's module like any other; it never feels the rest.
 
+The programs have their numbers for texts in common, so that a relation goes from one to the next as columns: the store
+is read once, and the peer's module gets the rows of the records that it may see, in relations of its own. Rules cannot
+feel which numbers there are, but for one thing: texts that rules make up count against their budget only if they are
+new. So a peer's module that makes up texts has numbers for itself.
+
 What always holds after ``load`` and after each ``advance``: the decision and the view are exactly those that ``decide``
 would compute from the facts, claims and runtime facts of this moment.
 """
@@ -16,23 +21,29 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
 from msgspec import Struct, structs
 
 from bobbin.datalog.local.changes import Changes
+from bobbin.datalog.local.columns import Column
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Facts
+from bobbin.datalog.local.relation import Relation, relation_of
+from bobbin.datalog.local.values import Values
 from bobbin.errors import UsageError
 from bobbin.facts import relations
 from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource, Tuple
 from bobbin.policy import vocabulary
+from bobbin.policy.claim_columns import ClaimColumns
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.executables import LocalPolicy, Part
 from bobbin.policy.frozen import FORMAT, Frozen, Pool
 from bobbin.policy.modules import base_predicates
 from bobbin.policy.operands import is_verifier
-from bobbin.policy.running import Running, slice_of
+from bobbin.policy.running import Mask, Running, computes, slice_of
 from bobbin.policy.runtime_facts import RuntimeFacts
+from bobbin.policy.told_fields import told_fields
 from bobbin.policy.views import FilteredSource, TupleSource
 from bobbin.policy.wide_views import shown
 
@@ -40,6 +51,9 @@ _CLAIMS: Final = frozenset(vocabulary.CLAIM_ARITY)
 _NONE: Final[Facts] = MappingProxyType({})
 _MANY: Final = 4_096
 """From so many records on, whole relations are compared instead of asking for each record."""
+_CLAIMS_ANEW_MIN: Final = 20_000
+"""From so many changed claims on, and if they are half of all, everything that depends on claims is derived anew."""
+_IDLE_TEXTS_MAX: Final = 200_000
 
 ClaimedFields = Mapping[str, tuple[ClaimedField, ...]]
 """Records that the peer advertises, with the fields claimed for each."""
@@ -77,11 +91,14 @@ class Standing:
 
     def __init__(self, policy: LocalPolicy) -> None:
         self.policy: Final = policy
+        self._values = Values()
         self._own = Running(policy, Part.OWN_SELECTOR)
         offered = base_predicates(policy.own.program, vocabulary.SELECT_HAVE)
         self._offer = self._own if _CLAIMS.isdisjoint(offered) else Running(policy, Part.OWN_SELECTOR)
         self._query = Running(policy, Part.QUERY)
         self._peer = Running(policy, Part.PEER_SELECTOR)
+        self._peer_is_apart = computes(policy.peer.program)
+        self._renew_values()
         self._runtime = RuntimeFacts()
         self._claims: dict[str, tuple[ClaimedField, ...]] = {}
         self._visible: set[str] = set()
@@ -110,6 +127,16 @@ class Standing:
     def claimed(self) -> ClaimedFields:
         """What the peer advertises."""
         return self._claims
+
+    def describe(self, records: Collection[str], names: frozenset[str]) -> list[tuple[ClaimedField, ...]] | None:
+        """The fields of these names of records that may be sent, if the own module reads just these fields anyway."""
+        sources = {name: Source(relations.FIELD, name) for name in names}
+        is_known = self._is_usable and self._frozen is None and set(self._own.reads((relations.FIELD,)))
+        if not is_known or not is_known >= set(sources.values()) or not self._may_send.issuperset(records):
+            return None
+        numbers = self._values.encode_many(list(records))
+        block = self._own.state.database.block
+        return told_fields(numbers, {name: block(source) for name, source in sources.items()}, self._values.texts)
 
     @property
     def is_usable(self) -> bool:
@@ -165,59 +192,119 @@ class Standing:
         frozen, self._frozen = self._frozen, None
         if frozen is None:
             return
-        self._own.resume(frozen.own, frozen.texts)
+        numbers = self._values.encode_many(frozen.texts)
+        self._own.resume(frozen.own, frozen.texts, numbers)
         if frozen.offer is not None:
-            self._offer.resume(frozen.offer, frozen.texts)
-        self._query.resume(frozen.query, frozen.texts)
-        self._peer.resume(frozen.peer, frozen.texts)
+            self._offer.resume(frozen.offer, frozen.texts, numbers)
+        self._query.resume(frozen.query, frozen.texts, numbers)
+        self._peer.resume(frozen.peer, frozen.texts, None if self._peer_is_apart else numbers)
+
+    # ---- numbers --------------------------------------------------------------------------------------------------
+
+    def _renew_values(self) -> None:
+        """Number texts from 0 again. The programs still have to be evaluated, or taken up, with these numbers."""
+        self._values = Values()
+        for program in (self._own, self._offer, self._query, self._peer):
+            program.values = self._values
+        if self._peer_is_apart:
+            self._peer.values = Values()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether most texts occur nowhere any more: a peer can claim and withdraw for ever."""
+        programs = {id(program): program for program in (self._own, self._offer, self._query, self._peer)}
+        cells = sum(program.cells for program in programs.values())
+        texts = len(self._values) + (len(self._peer.values) if self._peer_is_apart else 0)
+        return texts > _IDLE_TEXTS_MAX + 2 * cells
+
+    def _common(self, first: Column, *others: Column) -> Column:
+        """The numbers that are in each of some columns."""
+        for other in others:
+            first = first[self._mask(other)[first]]
+        return first
+
+    def _mask(self, numbers: Column) -> Mask:
+        mask = np.zeros(len(self._values), dtype=np.bool_)
+        mask[numbers] = True
+        return mask
+
+    def _of_peer(self, export: str, *rest: str) -> Column:
+        """What the peer's module derives, in the numbers of the others; without what none of them knows."""
+        numbers = self._peer.column(export, *rest)
+        if not self._peer_is_apart:
+            return numbers
+        found = map(self._values.find, self._peer.spell(numbers))
+        return np.array([number for number in found if number is not None], dtype=np.int32)
 
     # ---- from nothing ---------------------------------------------------------------------------------------------
 
     def load(self, facts: FactSource, runtime: RuntimeFacts, claimed: ClaimedFields = MappingProxyType({})) -> Shift:
         """The whole evaluation. Answers with everything that may be sent or requested, as a change from nothing."""
         self._check(runtime)
-        self._is_usable = False
-        self._frozen = None
-        self._runtime, self._claims = runtime, dict(claimed)
-        here = _supply(vocabulary.RUNTIME_ARITY, TupleSource(runtime.tuples()))
-        records = _supply(relations.ARITY, facts)
-        claims = _supply(vocabulary.CLAIM_ARITY, TupleSource(self._claim_facts(claimed)))
-        self._own.evaluate({**records, **claims, **here})
-        if self._offer is not self._own:
-            self._offer.evaluate({**records, **here})
-        self._query.evaluate({**records, **here, **self._view_facts()})
-        self._visible = self._selected(self._query, vocabulary.QUERYABLE)
-        seen = _supply(relations.ARITY, shown(facts, self._visible))
-        self._peer.evaluate({**seen, **claims, **here})
-        self._may_send = self._sendable(facts)
-        self._may_request = {record for record in self._both(vocabulary.SELECT_ADVERTISED) if record in self._claims}
-        self._is_usable = True
+        self._load(facts, runtime, dict(claimed))
         return Shift(send_added=frozenset(self._may_send), request_added=frozenset(self._may_request))
 
-    def _sendable(self, facts: FactSource) -> set[str]:
-        """Everything that may be sent, from nothing."""
-        selected = self._both(vocabulary.SELECT_HAVE) & self._visible
-        return self._stored(selected, facts)
+    def _load(self, facts: FactSource, runtime: RuntimeFacts, claims: dict[str, tuple[ClaimedField, ...]]) -> None:
+        if not self._is_usable or self._is_idle:
+            self._renew_values()
+        self._is_usable = False
+        self._frozen = None
+        self._runtime, self._claims = runtime, claims
+        for program in (self._own, self._offer, self._query, self._peer):
+            program.forget()
+        here = _supply(vocabulary.RUNTIME_ARITY, TupleSource(runtime.tuples()))
+        records = _supply(relations.ARITY, facts)
+        told = self._told(self._own)
+        self._own.evaluate({**records, **here}, told.relations(self._own.reads(_CLAIMS)))
+        if self._offer is not self._own:
+            self._offer.evaluate({**records, **here}, self._own.part_of(self._offer.reads(relations.ARITY)))
+        known = self._own.part_of(self._query.reads(relations.ARITY))
+        self._query.evaluate({**records, **here}, {**known, **self._view_relations()})
+        self._visible = set(self._query.spell(self._viewed()))
+        self._load_peer(facts, here, told)
+        self._decide(facts, told.records)
+        self._is_usable = True
 
-    def _both(self, export: str) -> set[str]:
+    def _load_peer(self, facts: FactSource, here: Mapping[str, FactSource], told: ClaimColumns) -> None:
+        """Let the peer's module see the records of its view, and nothing else."""
+        reads = self._peer.reads(relations.ARITY)
+        seen: dict[Source, Relation] = {}
+        if self._peer_is_apart:
+            told = self._told(self._peer)
+        else:
+            seen = self._own.part_of(reads, self._mask(self._viewed()))
+        others = {} if seen.keys() >= set(reads) else _supply(relations.ARITY, shown(facts, self._visible))
+        self._peer.evaluate({**others, **here}, {**seen, **told.relations(self._peer.reads(_CLAIMS))})
+
+    def _told(self, program: Running) -> ClaimColumns:
+        """What the peer claims, in the numbers of a program."""
+        return ClaimColumns(self._claims, str(self.policy.peer_origin), program.values)
+
+    def _view_relations(self) -> dict[Source, Relation]:
+        """What a query module may read beyond records."""
+        viewer = self._values.encode_many([str(self.policy.peer_origin)])
+        columns = {vocabulary.VIEWER: viewer, vocabulary.OWN_SELECTED: self._offer.column(vocabulary.SELECT_HAVE)}
+        return {source: relation_of([columns[source.predicate]]) for source in self._query.reads(vocabulary.VIEW_ARITY)}
+
+    def _viewed(self) -> Column:
+        """The peer's view, in numbers."""
+        return self._query.column(vocabulary.QUERYABLE, str(self.policy.peer_origin))
+
+    def _decide(self, facts: FactSource, claimed: Column) -> None:
+        """The whole decision, from what the programs derive."""
+        sendable = self._common(self._both(vocabulary.SELECT_HAVE), self._viewed())
+        if self._own.reads((relations.HAVE,)):
+            stored = self._common(sendable, self._own.column(relations.HAVE))
+            self._may_send = set(self._own.spell(stored))
+        else:
+            self._may_send = self._stored(set(self._own.spell(sendable)), facts)
+        requestable = self._common(self._both(vocabulary.SELECT_ADVERTISED), claimed)
+        self._may_request = set(self._own.spell(requestable))
+
+    def _both(self, export: str) -> Column:
         """The records that both sides select; of claims, those of the peer."""
-        mine, theirs = (self._selected(program, export) for program in (self._own, self._peer))
-        return mine & theirs
-
-    def _selected(self, program: Running, export: str) -> set[str]:
-        """The records that a program derives for this peer."""
-        if not program.derives(export):
-            return set()
-        if export == vocabulary.SELECT_HAVE:
-            return set(program.spell(program.column(export)))
-        return program.subjects(program.state.derived[Source(export)].rows, str(self.policy.peer_origin))
-
-    def _view_facts(self) -> dict[str, FactSource]:
-        told = {
-            vocabulary.VIEWER: [(str(self.policy.peer_origin),)],
-            vocabulary.OWN_SELECTED: self._offer.tuples(vocabulary.SELECT_HAVE),
-        }
-        return _supply(vocabulary.VIEW_ARITY, TupleSource(told))
+        rest = () if export == vocabulary.SELECT_HAVE else (str(self.policy.peer_origin),)
+        return self._common(self._own.column(export, *rest), self._of_peer(export, *rest))
 
     # ---- from what changed ----------------------------------------------------------------------------------------
 
@@ -239,33 +326,66 @@ class Standing:
         """
         self._check(runtime)
         self._require_usable()
-        news = self._news(stored, removed, claimed, withdrawn, runtime)
-        if not news:
+        new = {record: fields for record, fields in claimed.items() if self._claims.get(record) != fields}
+        gone = [record for record in dict.fromkeys(withdrawn) if record in self._claims and record not in claimed]
+        is_anew = len(new) + len(gone) >= max(_CLAIMS_ANEW_MIN, len(self._claims) // 2)
+        news = self._news(stored, removed, {} if is_anew else new, [] if is_anew else gone, runtime)
+        if not news and not is_anew:
             self._runtime = runtime
             return Shift()
+        if is_anew:
+            return self._claim_anew(facts, runtime, new, gone, also_else=bool(news))
+        if self._frozen is None and self._is_idle:
+            self._frozen = self.freeze()
+            self._renew_values()
         self._is_usable = False
         self._thaw()
         self._runtime = runtime
-        for record in withdrawn:
-            self._claims.pop(record, None)
-        self._claims.update(claimed)
+        for record in gone:
+            del self._claims[record]
+        self._claims.update(new)
         shift = self._carry(facts, news)
         self._is_usable = True
         return shift
+
+    def _claim_anew(
+        self, facts: FactSource, runtime: RuntimeFacts, new: ClaimedFields, gone: list[str], *, also_else: bool
+    ) -> Shift:
+        """Take in so many claims that all that depends on claims is derived anew. The view never depends on them."""
+        sent, wanted = frozenset(self._may_send), frozenset(self._may_request)
+        claims = {**self._claims, **new}
+        for record in gone:
+            del claims[record]
+        if also_else:
+            self._load(facts, runtime, claims)
+        else:
+            self._is_usable = False
+            self._thaw()
+            self._runtime, self._claims = runtime, claims
+            told = self._told(self._own)
+            self._own.replace(told.relations(self._own.reads(_CLAIMS)))
+            theirs = self._told(self._peer) if self._peer_is_apart else told
+            self._peer.replace(theirs.relations(self._peer.reads(_CLAIMS)))
+            self._decide(facts, told.records)
+            self._is_usable = True
+        return Shift(
+            send_added=frozenset(self._may_send - sent),
+            send_removed=sent - self._may_send,
+            request_added=frozenset(self._may_request - wanted),
+            request_removed=wanted - self._may_request,
+        )
 
     def _news(
         self,
         stored: Iterable[Fact],
         removed: Collection[str],
-        claimed: ClaimedFields,
-        withdrawn: Collection[str],
+        new: ClaimedFields,
+        gone: list[str],
         runtime: RuntimeFacts,
     ) -> _News:
         facts: dict[str, list[Tuple]] = {}
         for predicate, values in stored:
             facts.setdefault(predicate, []).append(values)
-        new = {record: fields for record, fields in claimed.items() if self._claims.get(record) != fields}
-        gone = [record for record in withdrawn if record in self._claims and record not in claimed]
         old = {record: self._claims[record] for record in (*gone, *new) if record in self._claims}
         before, after = self._runtime.tuples(), runtime.tuples()
         programs = (self._own, self._query, self._peer)
@@ -295,18 +415,21 @@ class Standing:
         }
 
     def _carry(self, facts: FactSource, news: _News) -> Shift:
+        fresh = len(self._values)
         own = self._own.advance(
             added={**news.stored, **news.claimed, **news.began},
             removed={**self._own.about(relations.ARITY, news.removed), **news.unclaimed, **news.ended},
+            fresh=fresh,
         )
         offer = own
         if self._offer is not self._own:
             offer = self._offer.advance(
                 added={**news.stored, **news.began},
                 removed={**self._offer.about(relations.ARITY, news.removed), **news.ended},
+                fresh=fresh,
             )
-        entered, left = self._carry_view(news, offer)
-        peer = self._carry_peer(facts, news, entered, left)
+        entered, left = self._carry_view(news, offer, fresh)
+        peer = self._carry_peer(facts, news, entered, left, None if self._peer_is_apart else fresh)
         sending = self._moved(self._own, own, vocabulary.SELECT_HAVE)
         sending |= self._moved(self._peer, peer, vocabulary.SELECT_HAVE)
         sending |= entered | left | news.arrived | news.removed
@@ -317,7 +440,7 @@ class Standing:
         wanted, unwanted = self._decide_requesting(requesting)
         return Shift(send_added=sent, send_removed=unsent, request_added=wanted, request_removed=unwanted)
 
-    def _carry_view(self, news: _News, offer: Changes) -> tuple[set[str], set[str]]:
+    def _carry_view(self, news: _News, offer: Changes, fresh: int) -> tuple[set[str], set[str]]:
         """Bring the view up to date; returns the records that came into it and those that left."""
         source = Source(vocabulary.SELECT_HAVE)
         offered = list(self._offer.texts(offer.added.get(source, ())))
@@ -329,6 +452,7 @@ class Standing:
                 **news.ended,
                 vocabulary.OWN_SELECTED: taken,
             },
+            fresh=fresh,
         )
         entered, left = (
             self._query.subjects(rows.get(Source(vocabulary.QUERYABLE), ()), str(self.policy.peer_origin))
@@ -338,7 +462,9 @@ class Standing:
         self._visible |= entered
         return entered, left
 
-    def _carry_peer(self, facts: FactSource, news: _News, entered: set[str], left: set[str]) -> Changes:
+    def _carry_peer(
+        self, facts: FactSource, news: _News, entered: set[str], left: set[str], fresh: int | None
+    ) -> Changes:
         """Show the peer's module what has changed in its view, and nothing else."""
         seen: dict[str, list[Tuple]] = {
             predicate: [values for values in tuples if values[0] in self._visible]
@@ -353,6 +479,7 @@ class Standing:
         return self._peer.advance(
             added={**seen, **news.claimed, **news.began},
             removed={**self._peer.about(relations.ARITY, news.removed | left), **news.unclaimed, **news.ended},
+            fresh=fresh,
         )
 
     def _moved(self, program: Running, changes: Changes, export: str) -> set[str]:
@@ -379,7 +506,7 @@ class Standing:
     def _chosen(self, export: str, records: AbstractSet[str]) -> AbstractSet[str]:
         """Of these records, those that both sides select."""
         if len(records) >= _MANY:
-            return records & self._both(export)
+            return records & set(self._own.spell(self._both(export)))
         rest = () if export == vocabulary.SELECT_HAVE else (str(self.policy.peer_origin),)
         programs = (self._own, self._peer)
         if not all(program.derives(export) for program in programs):

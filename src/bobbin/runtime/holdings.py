@@ -1,7 +1,8 @@
 """What one exchange reads of a store, and how it writes there.
 
 Each evaluation looks at one snapshot: what the store says has changed since the last one, and the peer's claims, go
-through the standing decision of the plan. Everything else (descriptions, bytes, what is absent) is of the present.
+through the standing decision of the plan. Everything else (bytes, what is absent) is of the present. Descriptions are
+too, but for many records at once, which are described as of the last evaluation.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,6 +24,7 @@ from bobbin.policy.modules import Selector
 from bobbin.policy.operands import Index
 from bobbin.policy.plan import Plan
 from bobbin.policy.standing import ClaimedFields, Shift
+from bobbin.records.canonical import MARK
 from bobbin.records.ids import HashText, IdentifierError
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record
@@ -36,6 +38,8 @@ CURSOR: Final = "cursor"
 _UNIT_RECORDS_MAX: Final = 256
 _RELOAD_MIN: Final = 20_000
 """From so many new records on, and if they are more than there were before, all is loaded in one pass instead."""
+_DESCRIBE_MIN: Final = 4_096
+"""For fewer records the store is asked: what the decision holds is looked through as a whole."""
 
 _FATES: Final = {
     Outcome.STORED: Fate.STORED,
@@ -154,7 +158,14 @@ class StoreHoldings:
         return self._store.absent(records)
 
     def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
-        """The fields of stored records that a schema names, in canonical order; None for one that is not stored."""
+        """The fields of stored records that a schema names, in canonical order; None for one that is not stored.
+
+        Many that were just found to be sendable are described from what they were found with: records never change.
+        """
+        if self._held is not None and len(records) >= _DESCRIBE_MIN and not schema.all:
+            known = self._held.standing.describe(records, schema.names)
+            if known is not None:
+                return list(known)
         described = self._store.fields(list(records), None if schema.all else schema.names)
         return [None if fields is None else tuple([ClaimedField(*field) for field in fields]) for fields in described]
 
@@ -233,9 +244,14 @@ def _weight(shift: Shift, changes: StoreChanges) -> int:
 
 def _named(arrival: Delivered, answer: Validated) -> Validated:
     """The answer, or that it is another record than the one that was asked for."""
-    if isinstance(answer, Invalid) or answer.hash == arrival.record:
+    # A valid record opens with its name. Comparing that is cheaper than spelling the name.
+    if isinstance(answer, Invalid) or answer.raw.startswith(b"%b: %b\n" % (MARK, _raw_name(arrival.record))):
         return answer
     return _another(arrival, answer)
+
+
+def _raw_name(record: str) -> bytes:
+    return record.encode("utf-8", "surrogatepass")
 
 
 def _another(arrival: Delivered, record: Record) -> Invalid:

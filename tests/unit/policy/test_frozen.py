@@ -16,8 +16,10 @@ def _block(*columns: list[int]) -> Block:
 
 def _spelled(program: FrozenProgram, texts: list[str]) -> dict[str, set[tuple[str, ...]]]:
     own = program.spell(texts)
+    assert own == [texts[place] for place in program.places]
+    same = np.arange(len(own), dtype=np.int32)
     return {
-        relation.source.predicate: {tuple(own[number] for number in row) for row in relation.table().rows}
+        relation.source.predicate: {tuple(own[number] for number in row) for row in relation.table(same).rows}
         for relation in (*program.base, *program.derived)
     }
 
@@ -45,6 +47,14 @@ def test_a_column_of_one_value_is_that_value() -> None:
     assert relation.source == Source("Field", "App")
     assert list(map(len, relation.columns)) == [400, 4]
     assert _spelled(program, pool.texts) == {"Field": {(str(number), "x") for number in range(100)}}
+
+
+def test_a_relation_is_taken_up_in_other_numbers() -> None:
+    values = Values()
+    values.encode_many(["a", "b"])
+    program = Pool().program({Source("A"): _block([0, 1], [1, 1])}, {}, values.texts)
+    (relation,) = program.base
+    assert set(relation.table(np.array([7, 3], dtype=np.int32)).rows) == {(7, 3), (3, 3)}
 
 
 def test_relations_without_columns_or_rows() -> None:

@@ -1,15 +1,18 @@
 """One program, kept up to date."""
 
+import numpy as np
 import pytest
 
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.local.conjunction import Source
+from bobbin.datalog.local.relation import relation_of
+from bobbin.datalog.local.values import Values
 from bobbin.facts import relations
 from bobbin.facts.relations import FactSource
 from bobbin.policy import running
 from bobbin.policy.executables import Budgets, Part, PolicyLimitExceeded
 from bobbin.policy.frozen import Pool
-from bobbin.policy.running import Running, slice_of
+from bobbin.policy.running import Running, computes, slice_of
 from tests.policy_worlds import plex, policy, record, stored
 
 TEXT = (
@@ -95,20 +98,57 @@ def test_a_program_resumes_where_it_was() -> None:
     assert set(resumed.tuples("Any")) == set(resumed.tuples("SelectHave")) == set()
 
 
-def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_IDLE_TEXTS_MAX", 50)
+def test_programs_hand_over_columns() -> None:
+    """What is cut out for another program is another relation, of the same numbers."""
+    values = Values()
+    first, second = (Running(policy(TEXT), Part.OWN_SELECTOR, values) for _ in range(2))
+    first.evaluate(_sources(*(record(hash, App="a") for hash in HASHES[:3])))
+    seen = np.zeros(len(values), dtype=np.bool_)
+    seen[values.encode_many(HASHES[1:3])] = True
+    reads = second.reads(relations.ARITY)
+    second.evaluate({}, first.part_of([*reads, Source("RecordLink")], seen))
+    assert set(second.tuples("SelectHave")) == {(hash,) for hash in HASHES[1:3]}
+    assert second.about(relations.ARITY, HASHES[:2]) == {
+        "Have": [(HASHES[1],)],
+        "Field": [(HASHES[1], "App", "0", "a")],
+    }
+    second.advance(added={}, removed={"Have": [(HASHES[1],)]})
+    assert set(first.tuples("SelectHave")) == {(hash,) for hash in HASHES[:3]}
+    second.evaluate({}, first.part_of(reads))
+    assert set(second.tuples("SelectHave")) == set(first.tuples("SelectHave"))
+
+
+def test_some_relations_are_replaced() -> None:
     program = _running()
     program.evaluate(_sources(record(HASHES[0], App="a")))
-    for number in range(300):
-        claim = {"Advertised": [(f"record {number}", "source")]}
-        changes = program.advance(added=claim, removed={})
-        row = (f"record {number}", "source")
-        assert list(program.texts(changes.added[Source("SelectAdvertised")])) == [row]
-        assert program.holds("SelectAdvertised", row)
-        changes = program.advance(added={}, removed=claim)
-        assert list(program.texts(changes.removed[Source("SelectAdvertised")])) == [row]
-    assert len(program.state.database.values) < 100
+    values = program.values.encode_many([HASHES[1], "source", "another"])
+    state = program.state
+    program.replace({})
+    assert program.state is state, "nothing is different"
+    program.replace({Source("Advertised"): relation_of([values[:1], values[1:2]])})
+    assert set(program.tuples("SelectAdvertised")) == {(HASHES[1], "source")}
     assert set(program.tuples("SelectHave")) == {(HASHES[0],)}
+    assert program.spell(program.column("SelectAdvertised", "source")) == [HASHES[1]]
+    assert program.spell(program.column("SelectAdvertised", "another")) == []
+    assert program.spell(program.column("SelectAdvertised", "unknown")) == []
+    assert program.spell(program.column("Nothing")) == []
+    program.replace({Source("Advertised"): relation_of([values[:1], values[2:3]])})
+    assert set(program.tuples("SelectAdvertised")) == {(HASHES[1], "another")}
+
+
+def test_cells_are_what_is_held() -> None:
+    program = _running()
+    assert program.cells == 0
+    program.evaluate(_sources(record(HASHES[0], App="a")))
+    assert program.cells == 1 + 3 + 1, "Have, the fields of one name, SelectHave"
+    program.forget()
+    assert program.cells == 0
+
+
+def test_some_programs_make_up_texts() -> None:
+    assert not computes(policy(TEXT).own.program)
+    later = "SelectHave(P) :- Field(P,'TAI',_,T), TaiAdd(T,'1',_).\n"
+    assert computes(policy(later).own.program)
 
 
 def test_its_budget_is_that_of_its_part() -> None:

@@ -20,6 +20,8 @@ RUNTIME = RuntimeFacts(here=ALICE, peer=BOB)
 HASHES = [plex(number) for number in range(6)]
 DINGS = [record(hash, App="ding", Group="u") for hash in HASHES]
 CLAIM = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", "u"))
+MAKER = EVERYTHING + "Made(T) :- Field(_,'TAI',_,N), TaiAdd(N,'1',T).\n"
+"""A peer's module that makes up texts."""
 
 
 class _Silent(RecordFacts):
@@ -71,7 +73,7 @@ def test_claims_come_change_and_go() -> None:
     assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM}) == Shift()
     assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM[:1]}) == Shift(request_removed=wanted)
     assert standing.advance(facts, runtime=RUNTIME, claimed={HASHES[5]: CLAIM}) == Shift(request_added=wanted)
-    assert standing.advance(facts, runtime=RUNTIME, withdrawn=wanted) == Shift(request_removed=wanted)
+    assert standing.advance(facts, runtime=RUNTIME, withdrawn=[*wanted, *wanted]) == Shift(request_removed=wanted)
     assert standing.claimed == {}
 
 
@@ -163,3 +165,72 @@ def test_another_format_is_refused() -> None:
     frozen = structs.replace(_loaded().freeze(), format=0)
     with pytest.raises(UsageError, match="format 0"):
         Standing.restore(policy(DING), frozen)
+
+
+MANY_CLAIMS = dict.fromkeys(HASHES[3:], CLAIM)
+
+
+@pytest.mark.parametrize("peer", [EVERYTHING, MAKER])
+def test_many_claims_are_taken_in_at_once(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CLAIMS_ANEW_MIN", 2)
+    standing = _loaded(peer=peer)
+    shift = standing.advance(_Silent(), runtime=RUNTIME, claimed=MANY_CLAIMS)
+    assert shift == Shift(request_added=frozenset(HASHES[3:]))
+    assert standing.claimed == MANY_CLAIMS
+    restored = Standing.restore(policy(DING, peer), standing.freeze())
+    for one in (standing, restored):
+        other = {HASHES[4]: CLAIM[:1], HASHES[5]: CLAIM}
+        shift = one.advance(_Silent(), runtime=RUNTIME, claimed=other, withdrawn=[HASHES[3], HASHES[0]])
+        assert shift == Shift(request_removed=frozenset(HASHES[3:5]))
+        assert one.claimed == other
+        assert one.may_send == one.visible == set(HASHES[:2])
+
+
+def test_many_claims_with_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CLAIMS_ANEW_MIN", 2)
+    standing = _loaded()
+    facts = stored(*DINGS[1:3])
+    shift = standing.advance(
+        facts, runtime=RUNTIME, stored=DINGS[2], removed=[HASHES[0]], claimed=MANY_CLAIMS, withdrawn=[HASHES[0]]
+    )
+    assert shift == Shift(
+        send_added=frozenset({HASHES[2]}), send_removed=frozenset({HASHES[0]}), request_added=frozenset(HASHES[3:])
+    )
+
+
+@pytest.mark.parametrize("peer", [EVERYTHING, MAKER])
+def test_texts_that_are_gone_are_forgotten(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDLE_TEXTS_MAX", 50)
+    standing = _loaded(peer=peer)
+    for number in range(300):
+        name = plex(1_000 + number)
+        assert standing.advance(_Silent(), runtime=RUNTIME, claimed={name: CLAIM}).request_added == {name}
+        assert standing.advance(_Silent(), runtime=RUNTIME, withdrawn=[name]).request_removed == {name}
+    assert len(standing._values) < 150
+    assert len(standing._peer.values) < 150
+    assert standing.may_send == set(HASHES[:2])
+    standing.load(stored(*DINGS[:3]), RUNTIME)
+    assert standing.may_send == set(HASHES[:3])
+
+
+def test_a_peer_that_makes_up_texts_has_numbers_for_itself() -> None:
+    """What it may compute must not depend on texts of records that it cannot see."""
+    own = "SelectHave(P) :- Have(P), Field(P,'App',_,'ding').\n"
+    budgets = Budgets(peer=Limits(computed_values_max=0))
+    hidden = record(HASHES[1], App="hidden", TAI="0000000001:000000001")
+    shown = record(HASHES[0], App="ding", TAI="0000000001:000000000")
+    for records in ([shown], [shown, hidden]):
+        standing = Standing(policy(own + "Noted(T) :- Field(_,'TAI',_,T).\n", MAKER, budgets=budgets))
+        with pytest.raises(PolicyLimitExceeded) as caught:
+            standing.load(stored(*records), RUNTIME)
+        assert caught.value.part is Part.PEER_SELECTOR
+
+
+def test_records_are_described_from_what_is_loaded() -> None:
+    standing = _loaded()
+    names = frozenset({"App"})
+    assert standing.describe(HASHES[:2], names) == [(CLAIM[0],), (CLAIM[0],)]
+    assert standing.describe(HASHES[:3], names) is None, "one may not be sent"
+    assert standing.describe(HASHES[:2], frozenset({"App", "Unread"})) is None
+    assert Standing(policy(DING)).describe(HASHES[:2], names) is None, "nothing is loaded"
+    assert Standing.restore(policy(DING), standing.freeze()).describe(HASHES[:2], names) is None, "not taken up yet"

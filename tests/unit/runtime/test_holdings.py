@@ -23,6 +23,7 @@ from bobbin.policy.claims import ClaimedField, Claims
 from bobbin.policy.decide import Situation, decide
 from bobbin.policy.executables import Budgets, PolicyCache
 from bobbin.policy.operands import Origin
+from bobbin.records.ids import HashText
 from bobbin.runtime import holdings as module
 from bobbin.runtime.decisions import Decisions
 from bobbin.runtime.holdings import StoreHoldings
@@ -240,6 +241,20 @@ def test_descriptions_have_the_fields_of_the_schema(store: Store) -> None:
     everything, _ = holdings.describe(asked, Schema(all=True))
     assert everything is not None
     assert [field.name for field in everything] == ["App", "Data-Length", "Group", "Name", "TAI", "Type"]
+
+
+def test_many_records_are_described_as_they_were_evaluated(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdings = begun(Decisions(store))
+    records = sorted(holdings.evaluate(Question(runtime=RUNTIME)).send_added)
+    apart = [holdings.describe(records, Schema(names=names)) for names in (frozenset({"App"}), frozenset({"Name"}))]
+    monkeypatch.setattr(module, "_DESCRIBE_MIN", 2)
+    for expected, names in zip(apart, (frozenset({"App"}), frozenset({"Name"})), strict=True):
+        assert holdings.describe(records, Schema(names=names)) == expected, "read by the rules, or not"
+    everything = holdings.describe(records, Schema(all=True))
+    assert all(fields is not None and len(fields) > 2 for fields in everything)
+    assert holdings.describe([*records, plex(9).hash], SCHEMA)[-1] is None
+    store.remove(HashText(records[0]), reason="test")
+    assert holdings.describe(records, Schema(names=frozenset({"App"}))) == apart[0], "of the last evaluation"
 
 
 def test_the_present_is_asked_for_bytes_and_absence(store: Store) -> None:

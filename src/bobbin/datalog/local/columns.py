@@ -350,6 +350,17 @@ def gather(parts: Sequence[Column]) -> Column:
     return np.concatenate(parts)
 
 
+def pick(columns: Sequence[Column], mask: NDArray[np.bool_]) -> list[Column]:
+    """The rows where the mask is true; all of them are the very same columns, and one value is held once."""
+    size = int(np.count_nonzero(mask))
+    if size == len(mask):
+        return list(columns)
+    return [
+        np.broadcast_to(column[:1], (size,)) if column.strides == (0,) else np.compress(mask, column)
+        for column in columns
+    ]
+
+
 def _equal(one: Column, other: Column) -> bool:
     """Whether two columns of one length have the same values; most that differ do so at an end."""
     if one is other or not len(one):

@@ -37,9 +37,14 @@ _SINGLE_INDEX: Final = "0"
 class Database:
     """Base facts from several sources, each answering for the predicates that it is given for."""
 
-    def __init__(self, sources: Mapping[str, FactSource], arities: Mapping[str, int]) -> None:
-        """``sources`` says who supplies a predicate; a predicate of ``arities`` without source is empty."""
-        self.values = Values()
+    def __init__(
+        self, sources: Mapping[str, FactSource], arities: Mapping[str, int], values: Values | None = None
+    ) -> None:
+        """``sources`` says who supplies a predicate; a predicate of ``arities`` without source is empty.
+
+        ``values``: the numbers of texts that databases have in common, so that columns can go from one to another.
+        """
+        self.values = Values() if values is None else values
         self._sources = sources
         self._arities = arities
         self.tables: Final[dict[Source, Relation]] = {}
@@ -64,25 +69,31 @@ class Database:
         wanted = [Source(HAVE), *(Source(FIELD, name) for name in fields)]
         if known := [source for source in wanted if source in self.tables]:
             raise UsageError(f"loaded already: {', '.join(source.name or source.predicate for source in known)}")
+        self._load_wide(fields, rows)
+
+    def _load_wide(self, fields: Collection[str], rows: Iterable[WideRow]) -> None:
         subjects, columns = read_wide(iter(rows), len(fields), self.values)
-        self._hold(wanted[0], relation_of([subjects]))
+        if Source(HAVE) not in self.tables:
+            self._hold(Source(HAVE), relation_of([subjects]))
         index = self.values.encode(_SINGLE_INDEX)
-        for source, (records, found) in zip(wanted[1:], columns, strict=True):
-            self._hold(source, relation_of([records, constant(index, len(records)), found]))
+        for name, (records, found) in zip(fields, columns, strict=True):
+            self._hold(Source(FIELD, name), relation_of([records, constant(index, len(records)), found]))
 
     def prepare(self, sources: Iterable[Source]) -> None:
         """Load what a program is about to read, in one pass where the source of the records can do that."""
         supply = self._sources.get(FIELD)
-        is_one = Source(HAVE) not in self.tables and supply is self._sources.get(HAVE)
-        if is_one and isinstance(supply, WideSource):
+        if supply is self._sources.get(HAVE) and isinstance(supply, WideSource):
             known = supply.wide_fields()
             names = {source.name for source in sources if source.predicate == FIELD and source not in self.tables}
             fields = tuple(sorted(name for name in names if name is not None and name in known))
             if fields:
-                self.load(fields, supply.wide(fields))
+                self._load_wide(fields, supply.wide(fields))
 
     def put(self, source: Source, table: Relation) -> None:
-        """Take in a base relation whose rows are numbers of this database already, instead of reading its source."""
+        """Take in a base relation whose rows are numbers of this database already, instead of what it was."""
+        self._blocks.pop(source, None)
+        for known in [known for known in self._ordered if known[0] == source]:
+            del self._ordered[known]
         self._hold(source, table)
 
     def block(self, source: Source) -> Block:
@@ -105,12 +116,19 @@ class Database:
             order = self._ordered[source, place] = OrderedValues(self.values, self._column(source, place))
         return order
 
-    def change(self, *, added: Facts = MappingProxyType({}), removed: Facts = MappingProxyType({})) -> Changes:
+    def change(
+        self,
+        *,
+        added: Facts = MappingProxyType({}),
+        removed: Facts = MappingProxyType({}),
+        fresh: int | None = None,
+    ) -> Changes:
         """Take facts out and in, in this order; returns the net change of the relations that somebody reads.
 
-        What no rule has asked for yet is not kept here: its source answers for it when it is loaded.
+        What no rule has asked for yet is not kept here: its source answers for it when it is loaded. ``fresh``: numbers
+        from this one on occur in no relation here, though another database may have given them since.
         """
-        fresh = len(self.values)
+        fresh = len(self.values) if fresh is None else fresh
         numbers = _Numbers(self.values)
         out = self._each(removed, _discard, numbers) if removed else {}
         new = self._each(added, _add, numbers) if added else {}

@@ -10,7 +10,7 @@ Nothing is ever taken out of one dictionary. What a peer's rules made up goes wh
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Hashes: TypeAlias = NDArray[np.uint32]
 
-_YOUNG_MIN: Final = 65_536
+_YOUNG_MIN: Final = 262_144
 _YOUNG_FRACTION: Final = 32
 """Texts move to the archive when this part of it would be new, so that moving costs little per text."""
 _RECENT_MAX: Final = 4_096
@@ -53,6 +53,15 @@ class Texts:
     def append(self, text: str) -> None:
         """Give a text the next number."""
         self._young.append(text)
+
+    def extend(self, texts: Iterable[str]) -> None:
+        """Give each text the next number."""
+        self._young.extend(texts)
+
+    def spell(self, numbers: NDArray[np.int32]) -> list[str]:
+        """The texts of many numbers."""
+        text = self.__getitem__ if len(self._ends) else self._young.__getitem__
+        return list(map(text, numbers.tolist()))
 
     def archive(self) -> list[str]:
         """Move the newest texts to the archive; returns them."""
@@ -109,21 +118,35 @@ class Values:
 
     def encode_many(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of many texts."""
+        known = self._young
+        try:
+            return _numbers(known, texts)
+        except KeyError:
+            pass  # some are new, or archived
         distinct = dict.fromkeys(texts)
-        known = {text: number for text in distinct if (number := self._young.get(text)) is not None}
-        unknown = [text for text in distinct if text not in known] if len(known) < len(distinct) else []
-        if len(self._hashes):
-            wanted = _hashes_of(unknown)
-            places = np.searchsorted(self._hashes, wanted)
-            for text, digest, place in zip(unknown, wanted.tolist(), places.tolist(), strict=True):
-                number = self._behind(text, digest, place)
-                if number is not None:
-                    known[text] = number
-        for text in unknown:
-            if text not in known:
-                known[text] = self._add(text)
+        unknown = [text for text in distinct if text not in known]
+        archived = self._find_archived(unknown) if len(self._hashes) else {}
+        if archived:
+            unknown = [text for text in unknown if text not in archived]
+        first = len(self.texts)
+        self.texts.extend(unknown)
+        known.update(zip(unknown, range(first, first + len(unknown)), strict=True))
+        if archived:
+            known = archived | {text: known[text] for text in distinct if text not in archived}
+        numbers = _numbers(known, texts)
         self._archive_when_due()
-        return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
+        return numbers
+
+    def _find_archived(self, texts: Sequence[str]) -> dict[str, int]:
+        """The numbers of those texts that are in the archive."""
+        wanted = _hashes_of(texts)
+        places = np.searchsorted(self._hashes, wanted)
+        found: dict[str, int] = {}
+        for text, digest, place in zip(texts, wanted.tolist(), places.tolist(), strict=True):
+            number = self._behind(text, digest, place)
+            if number is not None:
+                found[text] = number
+        return found
 
     def encode_row(self, row: Iterable[str]) -> tuple[int, ...]:
         """The numbers of one tuple of texts."""
@@ -161,6 +184,10 @@ class Values:
         self._hashes = np.insert(self._hashes, places, hashes[order])
         self._numbers = np.insert(self._numbers, places, (order + first).astype(np.int32))
         self._young = {}
+
+
+def _numbers(known: Mapping[str, int], texts: Sequence[str]) -> NDArray[np.int32]:
+    return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
 
 
 def _hashes_of(texts: Sequence[str]) -> Hashes:

@@ -3,6 +3,7 @@
 One query for thousands of keys costs a fraction of thousands of queries.
 """
 
+import sys
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import Final, TypeAlias
 
 import apsw
 
+from bobbin.records import b64a
 from bobbin.records.ids import IdentifierError, Kind
 from bobbin.store.base import Fields, FieldValue
 from bobbin.store.sqlite import coding, facts, refusals, wide
@@ -22,6 +24,8 @@ _HEADERS: Final = (
     "CROSS JOIN text v ON v.id = h.value WHERE h.record IN carray(?)"
 )
 _SIGNATURE: Final = "Signature"
+_KEY_SYMBOLS: Final = slice(2, 14)
+_KEY_SYMBOLS_SIZE: Final = 12
 _Found: TypeAlias = list[FieldValue]
 
 
@@ -30,20 +34,19 @@ def absent(connection: apsw.Connection, records: Collection[str]) -> frozenset[s
     left = set(records)
     supply = iter(records)
     while chunk := list(islice(supply, _CHUNK)):
-        keys = [key for record in chunk if (key := _key(record)) is not None]
+        keys = _keys(chunk)
         if not keys:
             continue
-        left.difference_update(
-            coding.hash_text(kind, digest)
-            for kind, digest in connection.execute(_HERE, (apsw.carray(array("q", keys)),))
-        )
+        here = connection.execute(_HERE, (apsw.carray(keys),)).fetchall()
+        if here:
+            left.difference_update(wide.hash_texts(*zip(*here, strict=True)))
         left.difference_update(refusals.reasons(connection, keys))
     return frozenset(left)
 
 
 def fields(connection: apsw.Connection, records: Sequence[str], names: frozenset[str] | None) -> Fields:
     """For each record its fields of these names, by name and then by index as a number."""
-    keys = array("q", [key for record in records if (key := _key(record)) is not None])
+    keys = _keys(records)
     if not keys:
         return [None] * len(records)
     # In commit order: neighbours in the table are then read together.
@@ -112,6 +115,23 @@ def _add_others(
         told = of_number[number][1]
         others += [(name, int(index), value) for name, index, value in told]
         told[:] = [(name, str(index), value) for name, index, value in sorted(others)]
+
+
+def _keys(records: Sequence[str]) -> "array[int]":
+    """The keys of those texts that can be names, all cut out in one go where each is one."""
+    symbols = "".join([record[_KEY_SYMBOLS] for record in records])
+    try:
+        if not symbols or len(symbols) != len(records) * _KEY_SYMBOLS_SIZE:
+            raise b64a.B64aError("some text is too short for a name")
+        raw = bytearray(b64a.decode_counted(symbols.encode("ascii")))
+    except (b64a.B64aError, UnicodeEncodeError):
+        return array("q", [key for record in records if (key := _key(record)) is not None])
+    # Twelve symbols are nine bytes, the key and one more.
+    del raw[8::9]
+    keys = array("q", bytes(raw))
+    if sys.byteorder == "little":
+        keys.byteswap()
+    return keys
 
 
 def _key(record: str) -> int | None:

@@ -8,6 +8,7 @@ a refusal does not or did not hold.
 
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import Final
 
 import apsw
@@ -16,8 +17,9 @@ from bobbin.errors import UsageError
 from bobbin.records import ids
 from bobbin.records.ids import HashText
 from bobbin.store.base import Mark, StoreChanges, StoreRecordId
-from bobbin.store.sqlite import coding, tally
+from bobbin.store.sqlite import coding, tally, wide
 
+_CHUNK: Final = 4_096
 _LAST: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'change'), 0)"
 _ADD: Final = "INSERT INTO change(what, kind, digest) VALUES (?, ?, ?)"
 _SINCE: Final = "SELECT what, kind, digest FROM change WHERE id > ?"
@@ -63,8 +65,9 @@ def since(connection: apsw.Connection, after: Mark) -> StoreChanges:
 
 
 def _stored(connection: apsw.Connection, number: StoreRecordId) -> Iterator[HashText]:
-    for kind, digest in connection.execute(_STORED, (number,)):
-        yield coding.hash_text(kind, digest)
+    rows = connection.execute(_STORED, (number,))
+    while chunk := list(islice(rows, _CHUNK)):
+        yield from wide.hash_texts(*zip(*chunk, strict=True))
 
 
 def _last(connection: apsw.Connection) -> int:

@@ -4,19 +4,24 @@ A join per text that nobody wants, and spelling a record's name once per field, 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import apsw
 from msgspec import Struct
 
-from bobbin.records import tai
-from bobbin.records.ids import Kind
+from bobbin.records import b64a, ids, tai
+from bobbin.records.ids import HashText, Kind
 from bobbin.store.base import DamagedStore
 from bobbin.store.sqlite import coding
 
 _PLACE: Final = "LEFT JOIN place p ON p.id = f.place"
 _SIGNER: Final = "LEFT JOIN text t ON t.id = f.signer"
+
+_CHUNK: Final = 4_096
+_SYMBOLS: Final = b64a.length(ids.DIGEST_SIZE)
+_STRIDE: Final = b64a.length(ids.DIGEST_SIZE + 1)
 
 WideRow: TypeAlias = tuple[str | None, ...]
 
@@ -63,15 +68,27 @@ def statement(first: str, names: Sequence[str]) -> str:
 
 def wide(connection: apsw.Connection, names: Sequence[str]) -> Iterator[WideRow]:
     """One row for every record: its name, then its value of each of these fields, None where it has none."""
-    hash_text = coding.hash_text
-    decoders = [(place, COLUMNS[name].decode) for place, name in enumerate(names) if COLUMNS[name].decode]
+    decoders = [COLUMNS[name].decode for name in names]
     rows = connection.execute(statement("f.kind, f.digest", names))
-    if not decoders:
-        for kind, digest, *values in rows:
-            yield hash_text(kind, digest), *values
-        return
-    for kind, digest, *values in rows:
-        for place, decode in decoders:
-            if decode is not None and values[place] is not None:
-                values[place] = decode(values[place])
-        yield hash_text(kind, digest), *values
+    while chunk := list(islice(rows, _CHUNK)):
+        kinds, digests, *columns = zip(*chunk, strict=True)
+        spelled = [
+            column if decode is None else [value if value is None else decode(value) for value in column]
+            for decode, column in zip(decoders, columns, strict=True)
+        ]
+        yield from zip(hash_texts(kinds, digests), *spelled, strict=True)
+
+
+def hash_texts(kinds: Sequence[int], digests: Sequence[bytes]) -> list[HashText]:
+    """The names of many records, from the columns that say their kinds and digests; all are spelled in one go."""
+    if set(map(type, digests)) != {bytes} or set(map(len, digests)) != {ids.DIGEST_SIZE}:
+        return list(map(coding.hash_text, kinds, digests))
+    # With a zero byte after it, a digest ends where a symbol does.
+    symbols = b64a.encode(b"\0".join((*digests, b"")))
+    tail = f".{ids.SUFFIX}"
+    heads = {kind: coding.hash_text(kind, b"").removesuffix(tail) for kind in set(kinds)}
+    starts = range(0, len(symbols), _STRIDE)
+    return [
+        HashText(heads[kind] + symbols[start : start + _SYMBOLS] + tail)
+        for kind, start in zip(kinds, starts, strict=True)
+    ]

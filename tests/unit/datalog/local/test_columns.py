@@ -168,3 +168,13 @@ def test_a_column_of_one_value_takes_no_room() -> None:
     assert sorted(table.index((1,)).get(1)) == [(5, 1)]
     assert len(table.merged().matching((1,), 0)) == 1999
     assert len(set(table.merged().rows())) == 2000
+
+
+def test_rows_are_picked_and_one_value_stays_one() -> None:
+    columns = [np.arange(4, dtype=np.int32), np.broadcast_to(np.array([7], dtype=np.int32), (4,))]
+    some = module.pick(columns, np.array([True, False, True, False]))
+    assert [column.tolist() for column in some] == [[0, 2], [7, 7]]
+    assert some[1].strides == (0,)
+    every = module.pick(columns, np.ones(4, dtype=np.bool_))
+    assert all(one is other for one, other in zip(every, columns, strict=True))
+    assert [column.tolist() for column in module.pick(columns, np.zeros(4, dtype=np.bool_))] == [[], []]

@@ -8,6 +8,8 @@ from bobbin.datalog.local import columns, relation
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.evaluate import Executable
+from bobbin.datalog.local.table import Table
+from bobbin.datalog.local.values import Values
 from bobbin.facts.relations import Pattern, Tuple
 from tests.unit.datalog.local.worlds import Facts, database, program
 
@@ -158,3 +160,27 @@ def test_a_relation_in_numbers_is_taken_in_as_it_is() -> None:
     changes = held.change(added={"A": [("z",)]}, removed={"A": [("x",)]})
     assert [*map(held.values.decode_row, changes.removed[Source("A")])] == [("x",)]
     assert set(map(held.values.decode_row, held.table(Source("A")).rows)) == {("y",), ("z",)}
+
+
+def test_databases_may_have_their_numbers_in_common() -> None:
+    values = Values()
+    first, second = (Database({}, {"A": 1}, values) for _ in range(2))
+    for held in (first, second):
+        held.table(Source("A"))
+    fresh = len(values)
+    assert first.change(added={"A": [("x",)]}, fresh=fresh).fresh == fresh
+    changes = second.change(added={"A": [("x",)]}, fresh=fresh)
+    assert changes.fresh == fresh, "another database has given the number, and here it is new all the same"
+    assert changes.added == {Source("A"): [(fresh,)]}
+    assert second.change(added={"A": [("y",)]}).fresh == fresh + 1
+
+
+def test_what_is_put_stands_instead_of_what_was() -> None:
+    held = Database({}, {"A": 1})
+    first, second = held.values.encode_many(["x", "y"]).tolist()
+    held.put(Source("A"), Table(1, [(first,)]))
+    assert list(held.block(Source("A")).rows()) == [(first,)]
+    assert held.ordered(Source("A"), 0).between("a", "z") == [first]
+    held.put(Source("A"), Table(1, [(second,)]))
+    assert list(held.block(Source("A")).rows()) == [(second,)]
+    assert held.ordered(Source("A"), 0).between("a", "z") == [second]

@@ -78,3 +78,14 @@ def test_texts_at_hand_are_bounded_and_right(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(2):
         assert [values.encode(text) for text in texts] == list(range(50))
         assert len(values._recent) <= 3
+
+
+@pytest.mark.parametrize("young_min", [5, 1_000])
+def test_many_are_spelled_at_once(young_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_YOUNG_MIN", young_min)
+    values = Values()
+    texts = [f"text {number % 40}" for number in range(90)]
+    assert values.texts.spell(values.encode_many(texts)) == texts
+    mixed = ["new", *texts[:3], "text 39", "newer", "new"]
+    assert values.texts.spell(values.encode_many(mixed)) == mixed
+    assert len(values) == 42

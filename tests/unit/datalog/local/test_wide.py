@@ -113,3 +113,13 @@ def test_nothing_gives_empty_columns() -> None:
     records, fields = read_wide(iter(()), 2, Values())
     assert len(records) == 0
     assert [(len(one), len(other)) for one, other in fields] == [(0, 0), (0, 0)]
+
+
+def test_records_that_are_known_leave_only_fields_to_read() -> None:
+    supply = Wide([("p", "u", "n", "1"), ("q", "v", None, "2")])
+    held = Database(dict.fromkeys(ARITIES, supply), ARITIES)
+    have = held.table(Source("Have"))
+    held.prepare([Source("Have"), Source("Field", "Group")])
+    assert supply.passes == [("Group",)]
+    assert held.table(Source("Have")) is have
+    assert facts_of(held, Source("Field", "Group")) == {("p", "0", "u"), ("q", "0", "v")}

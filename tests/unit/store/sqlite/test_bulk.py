@@ -44,3 +44,12 @@ def test_names_that_share_a_key_are_told_apart(store: SqliteStore, monkeypatch: 
     monkeypatch.setattr(coding, "key_of_hash", lambda _: key)
     assert store.absent([plex(1).hash, plex(2).hash, plex(3).hash]) >= {plex(3).hash}
     assert store.fields([plex(3).hash, plex(1).hash], frozenset({"Name"})) == [None, (("Name", "0", "links/1"),)]
+
+
+def test_keys_are_cut_out_of_many_names_as_of_each() -> None:
+    names: list[str] = [plex(number).hash for number in range(5)]
+    keys = [coding.key_of_hash(name) for name in names]
+    assert bulk._keys(names).tolist() == keys
+    assert bulk._keys([]).tolist() == []
+    for odd in ("", "P.short", "P.é" + "0" * 60, "P.!" + "0" * 60):
+        assert bulk._keys([*names, odd]).tolist() == keys

@@ -35,3 +35,14 @@ def test_a_kind_that_is_none_is_damage(store: SqliteStore, database: Database) -
         connection.execute("UPDATE fact SET kind = 9")
     with store.snapshot() as now, pytest.raises(DamagedStore):
         list(now.facts.wide(("Type",)))
+
+
+def test_many_names_are_spelled_as_each_one_is() -> None:
+    records = [EMPTY_BLOB, plex(1), sealed(2), plex(3)]
+    kinds, digests = [record.kind for record in records], [record.digest for record in records]
+    assert wide.hash_texts(kinds, digests) == [record.hash for record in records]
+    assert wide.hash_texts([], []) == []
+    with pytest.raises(DamagedStore):
+        wide.hash_texts([9], digests[:1])
+    with pytest.raises(DamagedStore):
+        wide.hash_texts(kinds[:2], [digests[0], None])  # type: ignore[list-item]

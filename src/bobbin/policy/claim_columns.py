@@ -1,0 +1,59 @@
+"""The peer's claims as columns of numbers, for every program that reads them."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from bobbin.datalog.local.columns import Block, Column, pack, pick, unique
+from bobbin.datalog.local.conjunction import SLICED, Source
+from bobbin.datalog.local.relation import Relation, constant, relation_of
+from bobbin.datalog.local.values import Values
+from bobbin.policy import vocabulary
+from bobbin.policy.claims import ClaimedField
+
+_NAME_AT: Final = SLICED[vocabulary.ADVERTISED_FIELD]
+
+
+class ClaimColumns:
+    """All claims of one source, encoded once. The relations made of them are each reader's own."""
+
+    def __init__(self, claims: Mapping[str, tuple[ClaimedField, ...]], source: str, values: Values) -> None:
+        self._values: Final = values
+        self.records: Final = values.encode_many(list(claims))
+        """The records that are advertised."""
+        fields = list(chain.from_iterable(claims.values()))
+        counts = np.fromiter(map(len, claims.values()), dtype=np.int64, count=len(claims))
+        origin = values.encode(source)
+        self._advertised: Final = Block([self.records, constant(origin, len(self.records))])
+        self._fields: Final = _once(
+            [
+                np.repeat(self.records, counts),
+                constant(origin, len(fields)),
+                values.encode_many([field.name for field in fields]),
+                values.encode_many([field.index for field in fields]),
+                values.encode_many([field.value for field in fields]),
+            ]
+        )
+
+    def relations(self, sources: Iterable[Source]) -> dict[Source, Relation]:
+        """The relations of claims that a program reads."""
+        return {source: relation_of(self._columns(source)) for source in sources}
+
+    def _columns(self, source: Source) -> list[Column]:
+        if source.predicate == vocabulary.ADVERTISED:
+            return list(self._advertised.columns)
+        columns = self._fields.columns
+        if source.name is None:
+            return list(columns)
+        name = self._values.find(source.name)
+        names = columns[_NAME_AT]
+        rest = [*columns[:_NAME_AT], *columns[_NAME_AT + 1 :]]
+        return pick(rest, names == (-1 if name is None else name))
+
+
+def _once(columns: list[Column]) -> Block:
+    """Every row once. Rows that differ by their hashes differ, so it seldom takes a sort of whole rows to know."""
+    size = len(columns[0])
+    return Block(columns) if len(np.unique(pack(columns))) == size else unique(columns, size)
