@@ -54,7 +54,7 @@ class Fate(StrEnum):
     """Not the record that was asked for, or no valid record at all."""
 
 
-class Settled(Struct, frozen=True, kw_only=True):
+class Settled(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one response."""
 
     record: str

@@ -129,14 +129,14 @@ class Request(Struct, frozen=True, kw_only=True):
     tick: str | None = None
 
 
-class Delivered(Struct, frozen=True, kw_only=True):
+class Delivered(Struct, frozen=True, kw_only=True, gc=False):
     """Bytes, tied by the binding to the hash text of a record. Whether they are that record is not known yet."""
 
     record: str
     raw: bytes
 
 
-class Unavailable(Struct, frozen=True, kw_only=True):
+class Unavailable(Struct, frozen=True, kw_only=True, gc=False):
     """A requested record can no longer be sent."""
 
     record: str

@@ -45,7 +45,7 @@ from bobbin.records.signing import SigningKey
 Header: TypeAlias = tuple[str, str]
 
 
-class _Stored(Struct, frozen=True, kw_only=True, array_like=True):
+class _Stored(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """What the three kinds share."""
 
     kind: ClassVar[Kind]
@@ -73,13 +73,13 @@ class _Stored(Struct, frozen=True, kw_only=True, array_like=True):
         return len(self.raw) - self.data_offset
 
 
-class Blob(_Stored, frozen=True, kw_only=True, array_like=True, tag="B"):
+class Blob(_Stored, frozen=True, kw_only=True, array_like=True, gc=False, tag="B"):
     """Raw bytes."""
 
     kind = Kind.BLOB
 
 
-class _Placed(_Stored, frozen=True, kw_only=True, array_like=True):
+class _Placed(_Stored, frozen=True, kw_only=True, array_like=True, gc=False):
     """What a Plex and the Plex inside a Seal share."""
 
     group: str
@@ -107,7 +107,7 @@ class _Placed(_Stored, frozen=True, kw_only=True, array_like=True):
         return ids.hash_text(Kind.BLOB, self.blob)
 
 
-class Plex(_Placed, frozen=True, kw_only=True, array_like=True, tag="P"):
+class Plex(_Placed, frozen=True, kw_only=True, array_like=True, gc=False, tag="P"):
     """A Blob with a place, a time and headers."""
 
     kind = Kind.PLEX
@@ -118,7 +118,7 @@ class Plex(_Placed, frozen=True, kw_only=True, array_like=True, tag="P"):
         return Blob(raw=raw, digest=self.blob, data_offset=len(raw) - self.data_length)
 
 
-class Seal(_Placed, frozen=True, kw_only=True, array_like=True, tag="S"):
+class Seal(_Placed, frozen=True, kw_only=True, array_like=True, gc=False, tag="S"):
     """A verifier's signature over a Plex."""
 
     kind = Kind.SEAL

@@ -64,7 +64,7 @@ class Outcome(StrEnum):
     """Not a valid record; its bytes are in the quarantine."""
 
 
-class Put(Struct, frozen=True):
+class Put(Struct, frozen=True, gc=False):
     """The answer for one record of a put."""
 
     outcome: Outcome
