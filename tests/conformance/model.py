@@ -248,6 +248,7 @@ class ModelStore(_View):
         number = self._find(hash)
         if number is not None:
             del self._state.records[number]
+        self._state.kept.clear()
         self._state.refusals[hash] = Refusal(hash=hash, reason=reason, tai=self._now())
         self._state.done.append(("refused" if number is None else "removed", hash))
         self._commit()
@@ -326,6 +327,10 @@ class ModelStore(_View):
         self._state.kept.pop((kind, key), None)
         if value is not None:
             self._state.kept[kind, key] = value
+
+    def kept_rows(self, kind: str) -> Iterator[tuple[str, int]]:
+        self.require_open()
+        return iter([(key, len(value)) for (found, key), value in self._state.kept.items() if found == kind])
 
     def stat(self) -> Stat:
         records = self._state.records.values()

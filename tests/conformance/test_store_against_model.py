@@ -102,7 +102,7 @@ class _Comparison(RuleBasedStateMachine):
     def keep(self, key: str, value: bytes | None) -> None:
         for store in self.stores:
             store.keep("test", key, value)
-        self.both(lambda store: [store.kept("test", key) for key in ("a", "b")])
+        self.both(lambda store: ([store.kept("test", key) for key in ("a", "b")], list(store.kept_rows("test"))))
 
     @rule()
     def compact(self) -> None:

@@ -144,6 +144,25 @@ def test_a_value_is_kept_until_it_is_replaced_or_taken_out(kit: Kit) -> None:
         assert list(store.check()) == []
 
 
+def test_keys_are_listed_by_kind_what_was_kept_longest_ago_first(store: Store) -> None:
+    for key, value in (("a", b"1"), ("b", b""), ("c", b"333"), ("a", b"22"), ("b", None)):
+        store.keep("test", key, value)
+    store.keep("other", "a", b"another kind")
+    assert list(store.kept_rows("test")) == [("c", 3), ("a", 2)]
+    assert list(store.kept_rows("nothing")) == []
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_removal_takes_out_what_was_kept_whether_the_record_was_there_or_not(store: Store, number: int) -> None:
+    store.put_records([plex(1)])
+    for kind in ("test", "other"):
+        store.keep(kind, "a", b"what the record says")
+    store.remove(plex(number).hash, reason="test")
+    assert [list(store.kept_rows(kind)) for kind in ("test", "other")] == [[], []]
+    store.keep("test", "a", b"made again")
+    assert store.kept("test", "a") == b"made again"
+
+
 def test_keeping_wakes_nobody_and_is_no_change(store: Store) -> None:
     woken: list[int] = []
     store.subscribe(woken.append)

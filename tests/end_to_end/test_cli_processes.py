@@ -113,7 +113,7 @@ def test_a_signal_ends_an_import_in_order(lace: Path, tmp_path: Path, number: si
     bundle = (lace.parent / "x.bundle").read_bytes()
     with ledger.open() as acknowledged:
         # More than one commit and the worker's queue take, and stdin stays open: the signal finds the import at work.
-        process.stdin.write(bundle * (2 * BATCH_RECORDS_MAX // 600))
+        process.stdin.write(bundle * (4 * BATCH_RECORDS_MAX // 600))
         process.stdin.flush()
         assert json.loads(acknowledged.readline())["duplicate"] > 0
         process.send_signal(number)

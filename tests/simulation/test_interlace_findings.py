@@ -2,10 +2,13 @@
 
 from collections.abc import Collection
 
+import pytest
+
 from bobbin.interlace.advertise import advertisement
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.wants import Wants
 from bobbin.policy.operands import Origin
+from bobbin.simulator.batch import run_batch
 
 RECORD = "P." + "0" * 43 + ".H3"
 
@@ -25,3 +28,10 @@ def test_a_record_that_came_and_left_again_between_two_evaluations_is_asked_for_
     wants.settle([RECORD])
     wants.update(frozenset(), frozenset(), frozenset(), absent)
     assert wants.choose(learned, {"H3"}, 10, absent) == (RECORD,)
+
+
+@pytest.mark.parametrize("seed", [2466, 3167, 3469])
+def test_worlds_that_were_broken_once(seed: int) -> None:
+    # 2466: a record came, was removed, and came again as wrong bytes, and the result no longer named it as received.
+    # The others were the oracle's mistake: a clock that is set back has reached what it has reached.
+    assert run_batch(range(seed, seed + 1)).broken == 0

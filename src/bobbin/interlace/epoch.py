@@ -40,6 +40,7 @@ class Epoch:
         self.offers: Final = memory.offers
         self.learned: Final = memory.learned
         self.wants: Final = memory.wants
+        self._undescribed = memory.undescribed
         self.ticks: Final = Ticks(self.terms.start_tai, self.terms.tick_interval_ns)
         self._evaluated_tick: str | None = None
         self._evaluated_passed = 0
@@ -60,6 +61,7 @@ class Epoch:
         self.offers.check()
         self.learned.check()
         self.wants.check()
+        assert not any(record in self.offers for record in self._undescribed), "what is offered was described"
 
     # ---- evaluation -----------------------------------------------------------------------------------------------
 
@@ -88,13 +90,16 @@ class Epoch:
         return self._holdings.load(record) if self.offers.was_announced(record) else None
 
     def _follow(self, evaluated: Evaluated) -> None:
-        added = sorted(evaluated.send_added)
+        # An evaluation is of a snapshot, a description of the present. What has left in between may be back before the
+        # next snapshot, which then tells no change of it. So it is asked for again as long as it may be sent.
+        added = sorted(evaluated.send_added | (self._undescribed - evaluated.send_removed))
         described = self._holdings.describe(added, self.terms.schema) if added else []
         fresh = [
             self._advertise(record, fields)
             for record, fields in zip(added, described, strict=True)
             if fields is not None
         ]
+        self._undescribed = frozenset(record for record, fields in zip(added, described, strict=True) if fields is None)
         self.offers.update(fresh, evaluated.send_removed)
         self.wants.update(evaluated.request_added, evaluated.request_removed, evaluated.moved, self._find_absent)
 
@@ -167,7 +172,7 @@ class Epoch:
 
     def memory(self) -> Memory:
         """Everything that the next exchange on this link can go on from."""
-        return Memory(offers=self.offers, learned=self.learned, wants=self.wants)
+        return Memory(offers=self.offers, learned=self.learned, wants=self.wants, undescribed=self._undescribed)
 
     def _recall(self) -> Memory:
         """A new memory, with the claims of the cursor if that speaks of this plan, this source and these fields."""
@@ -183,6 +188,6 @@ class Epoch:
         policy = self.agreement.policy
         return Memory(
             offers=Offers(length, policy.own_origin),
-            learned=Learned(length, held, policy.peer_origin),
+            learned=Learned(length, held, policy.peer_origin, claims_max=self._config.service.claims_max),
             wants=Wants(),
         )

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bobbin.interlace import merkle
 from bobbin.interlace.advertise import digested
-from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.limits import CLAIMS_MAX, Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition, Shared
 from bobbin.interlace.offers import Questions
 from bobbin.interlace.partitions import Partitions, payload
@@ -23,6 +23,9 @@ from bobbin.policy.operands import Origin
 
 _CHILDREN: Final = 64
 """How many children a partition can have: one per B64A symbol."""
+
+_RECORD_BYTES: Final = 1_024
+"""What is reckoned for one advertisement record in a block: one with five fields and two verifiers has about 800."""
 
 Claimed: TypeAlias = Mapping[str, tuple[ClaimedField, ...]]
 
@@ -48,9 +51,17 @@ class _Asked:
 class Learned:
     """The peer's advertisement state, under one source label and schema."""
 
-    def __init__(self, length: int, held: Iterable[Advertisement] = (), source: Origin | None = None) -> None:
+    def __init__(
+        self,
+        length: int,
+        held: Iterable[Advertisement] = (),
+        source: Origin | None = None,
+        *,
+        claims_max: int = CLAIMS_MAX,
+    ) -> None:
         """``held``: what a cursor remembers from the last exchange. ``source``: who advertises."""
         self._length = length
+        self._claims_max = claims_max
         self._source = source
         self._advertisements: dict[str, Advertisement] = {}
         self._summarised: Partitions | None = None
@@ -135,7 +146,7 @@ class Learned:
     def ask(self, limits: Limits, service: Service) -> Questions:
         """What to ask in the next block."""
         asked = self._asked = _Asked()
-        room = limits.max_advertisement_records_listed
+        room = _listed_at_once(limits)
         later: list[Partition] = []
         for partition in self._to_ask:
             if self._narrowing_helps(partition, limits, service):
@@ -146,7 +157,7 @@ class Learned:
                     "max_advertisement_records_listed",
                     f"the partition {partition.prefix!r} has {partition.count} records and cannot be narrowed",
                 )
-            elif partition.count <= room:
+            elif partition.count <= room or room == _listed_at_once(limits):
                 room -= partition.count
                 asked.lists[partition.prefix] = partition
             else:
@@ -236,6 +247,9 @@ class Learned:
             for held in self._partitions.children(prefix):
                 if held.prefix not in named[prefix]:
                     self._replace(self._partitions.members(held.prefix), ())
+            # A payload that ends with the prefix lies in no child, and so the peer does not have it.
+            strays = [record for record in self._partitions.members(prefix) if len(payload(record)) <= len(prefix)]
+            self._replace(strays, ())
         for child in children:
             self._compare(child)
 
@@ -265,7 +279,7 @@ class Learned:
         depth = len(partition.prefix) - self._length
         if depth >= limits.max_narrowing_depth:
             return False
-        if partition.count > limits.max_advertisement_records_listed:
+        if partition.count > _listed_at_once(limits):
             return True
         affordable = self._summaries + (len(self._asked.narrows) + 1) * _CHILDREN <= limits.max_partition_summaries
         held = self._partitions.summary(partition.prefix).count
@@ -302,6 +316,10 @@ class Learned:
             and _may_be_equal(known.digest, advertisement.digest)
         ):
             return
+        if known is None and len(self._advertisements) >= self._claims_max:
+            raise LimitReached(
+                Reason.LISTING_LIMIT, "claims_max", f"the peer advertises more than {self._claims_max} records"
+            )
         self._advertisements[record] = advertisement
         if self._summarised is not None:
             self._summarised.add(record, self._digest(advertisement))
@@ -331,3 +349,8 @@ class Learned:
 def _may_be_equal(one: bytes, other: bytes) -> bool:
     """Whether two digests do not differ; one that was not computed says nothing."""
     return one == other or not (one and other)
+
+
+def _listed_at_once(limits: Limits) -> int:
+    """How many advertisement records may be asked for in one block, so that it has room for them."""
+    return min(limits.max_advertisement_records_listed, max(limits.max_fact_block_size // _RECORD_BYTES, 1))

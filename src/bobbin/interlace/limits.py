@@ -71,6 +71,10 @@ LARGE: Final = Limits(
 PROFILES: Final[Mapping[str, Limits]] = MappingProxyType({"default": Limits(), "large": LARGE})
 
 
+CLAIMS_MAX: Final = 4_000_000
+"""Advertisement records of one peer that are held at a time."""
+
+
 class Service(Struct, frozen=True, kw_only=True):
     """What this side asks for and serves at a time. None of it is told to the peer, none of it ends an exchange."""
 
@@ -88,6 +92,8 @@ class Service(Struct, frozen=True, kw_only=True):
     """Up to so many advertisement records are listed without asking; more go as partition summaries."""
     list_partition_max: int = 64
     """A partition that differs and has at most so many records is listed; a larger one is narrowed if it can be."""
+    claims_max: int = CLAIMS_MAX
+    """Advertisement records of the peer that are held at a time. More end the exchange."""
     tick_interval_ns: int = 10 * SECOND_NS
     tick_interval_ns_max: int = 24 * 3600 * SECOND_NS
     clock_skew_seconds_max: int = 300

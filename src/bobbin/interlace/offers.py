@@ -20,6 +20,8 @@ from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
 
 _TOUCHED_MIN: Final = 1_024
+_QUESTIONS_PER_SUMMARY: Final = 2
+"""A partition is narrowed once and listed once, at most."""
 
 
 class Questions(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,8 @@ class Offers:
         """Announced in the last opening block and gone since."""
         self._opened = False
         self._summaries = 0
+        self._questions = 0
+        """That the peer has asked in this iteration."""
 
     def __len__(self) -> int:
         return len(self._advertisements)
@@ -157,6 +161,7 @@ class Offers:
         else:
             block = self._summarise(limits)
         self._opened = True
+        self._questions = 0
         if self._summarised is not None:
             self._summarised.mark()
         self._unannounced.clear()
@@ -165,6 +170,7 @@ class Offers:
 
     def answer(self, questions: Questions, limits: Limits) -> Advertise:
         """Children and records of the partitions that the peer asks about, from the set that was announced."""
+        self._count_questions(questions, limits)
         children: list[Partition] = []
         for prefix in questions.narrows:
             self._check_prefix(prefix, limits, deeper=1)
@@ -237,6 +243,16 @@ class Offers:
                 Reason.SUMMARY_LIMIT,
                 "max_partition_summaries",
                 f"more than {limits.max_partition_summaries} partition summaries would be sent",
+            )
+
+    def _count_questions(self, questions: Questions, limits: Limits) -> None:
+        """Nobody who means well asks about more partitions than there can be summaries."""
+        self._questions += len(questions.lists) + len(questions.narrows)
+        if self._questions > _QUESTIONS_PER_SUMMARY * limits.max_partition_summaries:
+            raise LimitReached(
+                Reason.SUMMARY_LIMIT,
+                "max_partition_summaries",
+                f"the peer has asked {self._questions} times about partitions",
             )
 
     def _check_prefix(self, prefix: str, limits: Limits, *, deeper: int) -> None:

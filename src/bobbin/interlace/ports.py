@@ -49,6 +49,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     offers: Offers
     learned: Learned
     wants: Wants
+    undescribed: frozenset[str] = frozenset()
+    """Records that may be sent and are not offered: they were no longer stored when they were to be described."""
 
 
 class Holdings(Protocol):
@@ -79,7 +81,11 @@ class Holdings(Protocol):
         ...
 
     def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
-        """The fields of stored records that a schema names, in canonical order; None for one that is not stored."""
+        """The fields of stored records that a schema names, in canonical order; None for one that is not stored.
+
+        This is of the present: what the last evaluation found stored need not be any more. Nor does the next one have
+        to tell of a record that has left and come back between the two.
+        """
         ...
 
     def load(self, record: str) -> bytes | None:

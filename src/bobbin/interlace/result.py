@@ -26,6 +26,7 @@ class Result(Struct, frozen=True, kw_only=True):
     bytes_sent: int = 0
     iterations: int = 0
     cursor_updated: bool = False
+    """Whether a cursor was handed over to be saved. Whether it could be, only the next exchange finds out."""
     fixed_point: bool = False
     """Whether the last evaluation of both sides left nothing to request. Never true after a limit or an abort."""
     reason: Reason | None = None

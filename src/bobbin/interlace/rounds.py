@@ -18,7 +18,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 
 class Round:
-    """The books of one round. A record has one fate in them: the last one."""
+    """The books of one round. A record has one fate in them: it was received, if it ever was, else the last one."""
 
     def __init__(self) -> None:
         self.iterations = 0
@@ -45,11 +45,13 @@ class Round:
             self._forget(record)
             self._received.add(record)
         for record, reason in transfer.rejected.items():
-            self._forget(record)
-            self._rejected[record] = reason
+            if record not in self._received:
+                self._forget(record)
+                self._rejected[record] = reason
         for record in transfer.unavailable_there:
-            self._forget(record)
-            self._not_available.add(record)
+            if record not in self._received:
+                self._forget(record)
+                self._not_available.add(record)
         self._sent.update(transfer.sent)
         self._deferred = transfer.deferred
 
@@ -82,6 +84,5 @@ class Round:
         assert self.iterations <= limits.max_loop_iterations, "the loop limit holds"
 
     def _forget(self, record: str) -> None:
-        self._received.discard(record)
         self._rejected.pop(record, None)
         self._not_available.discard(record)

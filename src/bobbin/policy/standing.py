@@ -217,6 +217,12 @@ class Standing:
         texts = len(self._values) + (len(self._peer.values) if self._peer_is_apart else 0)
         return texts > _IDLE_TEXTS_MAX + 2 * cells
 
+    def _forget_idle_texts(self) -> None:
+        """Where most texts occur nowhere any more, put the programs at rest, to be taken up with new numbers."""
+        if self._frozen is None and self._is_idle:
+            self._frozen = self.freeze()
+            self._renew_values()
+
     def _common(self, first: Column, *others: Column) -> Column:
         """The numbers that are in each of some columns."""
         for other in others:
@@ -335,9 +341,7 @@ class Standing:
             return Shift()
         if is_anew:
             return self._claim_anew(facts, runtime, new, gone, also_else=bool(news))
-        if self._frozen is None and self._is_idle:
-            self._frozen = self.freeze()
-            self._renew_values()
+        self._forget_idle_texts()
         self._is_usable = False
         self._thaw()
         self._runtime = runtime
@@ -359,6 +363,7 @@ class Standing:
         if also_else:
             self._load(facts, runtime, claims)
         else:
+            self._forget_idle_texts()
             self._is_usable = False
             self._thaw()
             self._runtime, self._claims = runtime, claims

@@ -7,17 +7,18 @@ one that comes back last stays.
 
 ``flush`` writes decisions into the store's area of values that only save work, so that the next process starts where
 this one ended. Writing costs what the whole decision weighs, so one that has changed little since it was written stays
-as it is: the difference is caught up with when it is read.
+as it is: the difference is caught up with when it is read. A removal takes everything out that was written, since what
+the record says may stand in it, and a decision that does not know of the removal yet is not written.
 """
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import msgspec
-from blake3 import blake3
 from msgspec import Struct
 
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.interlace.ports import Memory
 from bobbin.interlace.schema import Schema
 from bobbin.policy.executables import LocalPolicy, PolicyCache
@@ -26,18 +27,22 @@ from bobbin.policy.modules import Query, Selector
 from bobbin.policy.operands import Index, Origin, other
 from bobbin.policy.plan import Plan
 from bobbin.policy.standing import Standing
+from bobbin.runtime.shelf import Bounds, Shelf
 from bobbin.store.base import KEPT_BYTES_MAX, Mark, Store
 
 KIND: Final = "standing"
-_LIST: Final = "standings"
+CURSOR: Final = "cursor"
 PER_PEER_MAX: Final = 2
 DECISIONS_MAX: Final = 8
 KEPT_MAX: Final = 64
+CURSORS_PER_PEER_MAX: Final = 4
+CURSORS_MAX: Final = 256
+_KEPT_BYTES_FACTOR: Final = 2
+"""All decisions at rest weigh at most as much as so many of the largest, and so do all cursors."""
 MODULES_MAX: Final = 256
 _WRITE_FRACTION: Final = 16
 """A decision is written again when this part of it has changed."""
 _WRITE_MIN: Final = 256
-_DIGEST_SIZE: Final = 32
 
 Key: TypeAlias = tuple[str, Index, str]
 """Plan, this side's operand, query module."""
@@ -59,7 +64,8 @@ class Held(Struct, kw_only=True, eq=False):
     mark: Mark | None = None
     unwritten: int = 0
     """How many records have changed since the decision was written to the store."""
-    is_written: bool = False
+    written_at: int | None = None
+    """How many removals there had been when writing was last tried. The next one takes out what was written."""
     memory: Memory | None = None
     """What the link of the last exchange knew when it ended, as long as the decision has not moved since."""
     link: tuple[str, Schema] | None = None
@@ -88,6 +94,9 @@ class Decisions:
         self._decisions_max: Final = decisions_max
         self._held: Final[OrderedDict[Key, Held]] = OrderedDict()
         self._modules: Final[OrderedDict[str, bytes]] = OrderedDict()
+        self._written: Final = _shelf(store, KIND, per_peer_max=per_peer_max, rows_max=KEPT_MAX)
+        self.cursors: Final = _shelf(store, CURSOR, per_peer_max=CURSORS_PER_PEER_MAX, rows_max=CURSORS_MAX)
+        """What peers advertised when the last exchange ended, by peer and link."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -117,11 +126,11 @@ class Decisions:
         if held is not None:
             return held
         peer = policy.plan.operand(other(policy.index)).origin
-        kept = self._read(key)
+        kept = self._read(peer, key)
         if kept is None:
             return Held(key=key, peer=peer, standing=Standing(policy))
         standing = Standing.restore(policy, kept.frozen)
-        return Held(key=key, peer=peer, standing=standing, mark=kept.mark, is_written=True)
+        return Held(key=key, peer=peer, standing=standing, mark=kept.mark, written_at=kept.mark.removal)
 
     def give_back(self, held: Held) -> None:
         """Keep a decision for the next exchange, if it is up to date with anything."""
@@ -140,58 +149,56 @@ class Decisions:
         self._policies.forget(peer)
         for key in [key for key, held in self._held.items() if held.peer == peer]:
             del self._held[key]
-        self._write_list([], without=peer)
+        self._written.forget(peer)
+        self.cursors.forget(peer)
 
     def flush(self, *, everything: bool = False) -> int:
         """Write the decisions that are back and have changed enough to be worth it; returns how many.
 
-        With ``everything``, all that have changed at all.
+        With ``everything``, all that have changed at all. What cannot be written is not: it would only save work, so it
+        is no reason for anything that is done to fail.
         """
-        written = []
-        for held in self._held.values():
-            worth = _WRITE_MIN + held.standing.size // _WRITE_FRACTION
-            if held.is_written and held.unwritten < (1 if everything else worth):
-                continue
-            assert held.mark is not None
-            body = msgspec.msgpack.encode(_Kept(held.mark, held.standing.freeze()))
-            raw = blake3(body).digest() + body
-            if len(raw) <= KEPT_BYTES_MAX:
-                self.store.keep(KIND, _spelled(held.key), raw)
-                written.append(held)
-            held.unwritten, held.is_written = 0, True
-        if written:
-            self._write_list(written)
+        written: list[Held] = []
+        with suppress(ResourceError):
+            removal = self.store.mark().removal
+            for held in self._held.values():
+                mark = held.mark
+                if mark is not None and mark.removal == removal and _is_worth_writing(held, everything=everything):
+                    body = msgspec.msgpack.encode(_Kept(mark, held.standing.freeze()))
+                    if self._written.put(held.peer, _spelled(held.key), body):
+                        written.append(held)
+                    held.unwritten, held.written_at = 0, removal
+            if written and self.store.mark().removal != removal:
+                # A record was removed meanwhile. What it says must not be back.
+                while written:
+                    held = written.pop()
+                    self._written.drop(held.peer, _spelled(held.key))
         return len(written)
 
-    def _read(self, key: Key) -> _Kept | None:
-        raw = memoryview(self.store.kept(KIND, _spelled(key)) or b"")
-        body = raw[_DIGEST_SIZE:]
+    def _read(self, peer: Origin, key: Key) -> _Kept | None:
         # A decision says what leaves this machine, so not a bit of it may have changed at rest.
-        if blake3(body).digest() != raw[:_DIGEST_SIZE]:
-            return None
+        body = self._written.get(peer, _spelled(key))
         try:
-            kept = msgspec.msgpack.decode(body, type=_Kept)
+            kept = None if body is None else msgspec.msgpack.decode(body, type=_Kept)
         except msgspec.MsgspecError:
             return None  # of another version: it only saved work
-        return kept if kept.frozen.format == FORMAT else None
+        return kept if kept is not None and kept.frozen.format == FORMAT else None
 
-    def _write_list(self, written: list[Held], *, without: Origin | None = None) -> None:
-        """Remember which decisions are in the store, the newest last, and take out those that are too many."""
-        raw = self.store.kept(_LIST, _LIST)
-        listed: dict[str, str] = {} if raw is None else msgspec.msgpack.decode(raw, type=dict[str, str])
-        names = dict(listed)
-        for held in written:
-            names.pop(_spelled(held.key), None)
-            names[_spelled(held.key)] = str(held.peer)
-        kept: dict[str, str] = {}
-        for name, peer in reversed(names.items()):
-            is_full = len(kept) == KEPT_MAX or list(kept.values()).count(peer) == self._per_peer_max
-            if peer == without or is_full:
-                self.store.keep(KIND, name, None)
-            else:
-                kept[name] = peer
-        if kept != listed:
-            self.store.keep(_LIST, _LIST, msgspec.msgpack.encode(dict(reversed(kept.items()))))
+
+def _is_worth_writing(held: Held, *, everything: bool) -> bool:
+    if held.mark is None or held.written_at != held.mark.removal:
+        return True
+    return held.unwritten >= (1 if everything else _WRITE_MIN + held.standing.size // _WRITE_FRACTION)
+
+
+def _shelf(store: Store, kind: str, *, per_peer_max: int, rows_max: int) -> Shelf:
+    bounds = Bounds(
+        per_peer_max=per_peer_max,
+        rows_max=rows_max,
+        row_bytes_max=KEPT_BYTES_MAX,
+        bytes_max=_KEPT_BYTES_FACTOR * KEPT_BYTES_MAX,
+    )
+    return Shelf(store, kind, bounds)
 
 
 def _spelled(key: Key) -> str:

@@ -95,9 +95,12 @@ class Exchange:
         self._subscribe = subscribe
         self._changed_elsewhere = changed_elsewhere
         self._poll_seconds = poll_seconds
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        """None says that a message is out, and that it may be time to read again."""
         self._outgoing: asyncio.Queue[Message | None] = asyncio.Queue()
         self._timer: WakeAt | None = None
+        self._unsent = 0
+        """Messages that are not out yet. A peer needs one of ours for each of its own, so at most one may be behind."""
         self._changed = False
         self._result: Result | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,20 +145,29 @@ class Exchange:
     async def _drive(self, writer: asyncio.Task[None]) -> None:
         """Take events until the machine has ended."""
         reading: asyncio.Task[Event] | None = None
-        waiting: asyncio.Task[Event] | None = None
+        waiting: asyncio.Task[Event | None] | None = None
         try:
             while self._result is None:
-                if reading is None and (awaits := self._machine.awaits) is not Awaits.NOTHING:
+                if self._timer is not None and self._seconds_left() == 0:
+                    # Before anything else, so that a peer that never falls silent cannot outrun it.
+                    token, self._timer = self._timer.token, None
+                    await self._step(Fired(token))
+                    continue
+                if reading is None and self._unsent <= 1 and (awaits := self._machine.awaits) is not Awaits.NOTHING:
                     reading = asyncio.create_task(self._read(awaits))
                 waiting = waiting or asyncio.create_task(self._events.get())
-                tasks: set[asyncio.Task[Event] | asyncio.Task[None]] = {waiting, writer if reading is None else reading}
+                tasks: set[asyncio.Task[Event] | asyncio.Task[Event | None] | asyncio.Task[None]] = {
+                    waiting,
+                    writer if reading is None else reading,
+                }
                 done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED)
                 if not done and self._timer is not None:
                     token, self._timer = self._timer.token, None
                     await self._step(Fired(token))
                 if waiting in done:
-                    event, waiting = waiting.result(), None
-                    await self._step(event)
+                    given, waiting = waiting.result(), None
+                    if given is not None:
+                        await self._step(given)
                 elif reading is None and writer in done and self._events.empty():
                     # Nothing is read at this moment, so only the writer can tell that the link is gone.
                     await self._step(LinkClosed())
@@ -185,6 +197,7 @@ class Exchange:
             case Remember():
                 self._performer.remember(effect)
             case Send(message):
+                self._unsent += 1
                 self._outgoing.put_nowait(message)
             case Notify(notice):
                 if isinstance(notice, Ended):
@@ -208,6 +221,9 @@ class Exchange:
         try:
             while (message := await self._outgoing.get()) is not None:
                 await self._link.send(message)
+                self._unsent -= 1
+                if self._unsent:
+                    self._events.put_nowait(None)
                 if isinstance(message, Transfer) and not message.last:
                     self._events.put_nowait(Flushed())
         except LimitReached as error:

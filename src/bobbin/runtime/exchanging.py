@@ -89,6 +89,10 @@ class Exchanging(ABC):
         from bobbin.runtime import operations  # noqa: PLC0415 -- as above
         from bobbin.runtime.local_peer import Manner  # noqa: PLC0415 -- as above
 
+        if not isinstance(peer, Exchanging):
+            raise UsageError(f"a peer is an open lace, not {peer!r}; open it with Lace.open")
+        if limits is not None and not isinstance(limits, Limits):
+            raise UsageError("limits are a bobbin.interlace.limits.Limits, such as its LARGE")
         if dry_run and (statement or receipts):
             raise UsageError("a dry run changes nothing, so it leaves no statement and no receipts")
         own = self.participant(policy, query_policy)

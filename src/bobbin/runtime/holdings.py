@@ -10,12 +10,13 @@ from itertools import chain, islice
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from bobbin.errors import UsageError
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
 from bobbin.interlace.events import Fate, Settled
-from bobbin.interlace.messages import Delivered
+from bobbin.interlace.messages import Advertisement, Delivered
 from bobbin.interlace.ports import Evaluated, Memory, Question
 from bobbin.interlace.schema import Schema
 from bobbin.policy.claims import ClaimedField
@@ -32,9 +33,8 @@ from bobbin.runtime import work
 from bobbin.runtime.decisions import Decisions, Held
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
-from bobbin.store.base import Mark, Outcome, Rejected, Snapshot, StoreChanges
+from bobbin.store.base import DamagedStore, Mark, Outcome, Rejected, Snapshot, StoreChanges
 
-CURSOR: Final = "cursor"
 _UNIT_RECORDS_MAX: Final = 256
 _RELOAD_MIN: Final = 20_000
 """From so many new records on, and if they are more than there were before, all is loaded in one pass instead."""
@@ -170,10 +170,10 @@ class StoreHoldings:
         return [None if fields is None else tuple([ClaimedField(*field) for field in fields]) for fields in described]
 
     def load(self, record: str) -> bytes | None:
-        """The bytes of a record, if it is stored at this moment."""
+        """The bytes of a record, if it is stored at this moment, undamaged: one damaged record holds up no others."""
         try:
             return self._store.get(HashText(record))
-        except IdentifierError:
+        except (IdentifierError, DamagedStore):
             return None
 
     # ---- writing --------------------------------------------------------------------------------------------------
@@ -210,16 +210,23 @@ class StoreHoldings:
         return list(chain.from_iterable(answers))
 
     def cursor(self, key: str) -> Cursor | None:
-        """What was saved last for a link."""
-        raw = self._store.kept(CURSOR, key)
+        """What was saved last for a link, in an exchange with the peer of that. Advertisements come without digests."""
+        cursors = self._decisions.cursors
+        raw = cursors.find(key) if self._held is None else cursors.get(self._held.peer, key)
         try:
             return None if raw is None else msgspec.msgpack.decode(raw, type=Cursor)
         except msgspec.MsgspecError:
             return None  # of another version: the next exchange starts without
 
     def save(self, effect: SaveCursor) -> None:
-        """Remember what the peer advertises, for the next exchange on this link."""
-        self._store.keep(CURSOR, effect.cursor.key, msgspec.msgpack.encode(effect.cursor))
+        """Remember what the peer advertises, for the next exchange on this link, if it can be: it only saves work.
+
+        Digests are left out. Computed anew, they are of the fields that were read, whatever happened to those.
+        """
+        cursor = effect.cursor
+        bare = [Advertisement(record=one.record, fields=one.fields) for one in cursor.advertisements]
+        raw = msgspec.msgpack.encode(structs.replace(cursor, advertisements=tuple(bare)))
+        self._decisions.cursors.put(cursor.source, cursor.key, raw)
 
     def flush(self) -> int:
         """Write down the decisions that are not lent and have changed enough to be worth it; returns how many."""

@@ -229,6 +229,8 @@ def narrowed(constraint: Selector, policy: str | Selector | None) -> Selector:
 
 def compiled_selector(policy: str | Selector) -> Selector:
     """A policy, from its text where it is one."""
+    if not isinstance(policy, str | Selector):
+        raise UsageError(f"a policy is a text of rules or a compiled selector, not {policy!r}")
     return compile_selector(policy) if isinstance(policy, str) else policy
 
 

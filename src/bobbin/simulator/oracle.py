@@ -125,6 +125,7 @@ class Witness:
         self._everything: Final = everything
         self._fail: Final = fail
         self._now = Now(tai_ns=0, monotonic_ns=0)
+        self._latest_tai_ns = 0  # the furthest that our clock has been, even if it was set back since
         self._must_end: str | None = None
         self._negotiated: Final = Said()
         self._last_said: Message | None = None
@@ -175,6 +176,7 @@ class Witness:
         if self.ended:
             self._expect(not effects, f"effects after the end: {effects}")
             return
+        self._latest_tai_ns = max(self._latest_tai_ns, now.tai_ns)
         sends = [effect.message for effect in effects if isinstance(effect, Send)]
         self._must_end = None
         if isinstance(event, Received):
@@ -311,7 +313,9 @@ class Witness:
         if block.tick is not None:
             tick = tai.parse(block.tick)
             self._expect(tick >= self._own_tick_ns, "our readiness never goes back")
-            self._expect(tick <= max(self._now.tai_ns, self._in_epoch().start_ns), "our readiness is not ahead of us")
+            self._expect(
+                tick <= max(self._latest_tai_ns, self._in_epoch().start_ns), "our readiness is not ahead of us"
+            )
             self._own_tick_ns = tick
 
     def _say_opening(self, block: Advertise) -> None:
@@ -332,7 +336,9 @@ class Witness:
             # What confirms two empty requests is the set that was evaluated for them.
             offered = self._offered(self._at_request)
         else:
-            self._fail(f"a first block does not say the send set of {len(offered)} records: {_outline(block)}")
+            self._fail(
+                f"a first block does not say the send set of {len(offered)} records: {len(block.records)} listed"
+            )
         self._announced, self._said_first = offered, True
         self._alive = set(offered)
         self._said_openings.append(offered)
@@ -589,10 +595,6 @@ class Witness:
     def _expect(self, condition: bool, message: str) -> None:  # noqa: FBT001 (reads like an assertion)
         if not condition:
             self._fail(message)
-
-
-def _outline(block: Advertise) -> str:
-    return f"{len(block.records)} records, {len(block.partitions)} partitions"
 
 
 def _names(records: Sequence[str]) -> str:

@@ -255,7 +255,10 @@ class Store(View, AbstractContextManager["Store"], Protocol):
         ...
 
     def remove(self, hash: HashText, *, reason: str) -> bool:
-        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused)."""
+        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused).
+
+        With it goes everything that was kept to save work: what the record says may stand there too.
+        """
         ...
 
     def lift(self, hash: HashText) -> bool:
@@ -285,9 +288,13 @@ class Store(View, AbstractContextManager["Store"], Protocol):
     def keep(self, kind: str, key: str, value: bytes | None) -> None:
         """Keep a value under a name, in place of what was there; None takes it out.
 
-        For what can be made again and only saves work: caches, and where an exchange left off. Nobody is woken. A value
-        of more than ``KEPT_BYTES_MAX`` bytes is a ``UsageError``.
+        For what can be made again and only saves work: caches, and where an exchange left off. The next removal takes
+        all of it out. Nobody is woken. A value of more than ``KEPT_BYTES_MAX`` bytes is a ``UsageError``.
         """
+        ...
+
+    def kept_rows(self, kind: str) -> Iterator[tuple[str, int]]:
+        """The keys of everything that is kept under a kind, with sizes in bytes, what was kept longest ago first."""
         ...
 
     def subscribe(self, wake: Callable[[StoreRecordId], None]) -> Callable[[], None]:

@@ -45,6 +45,9 @@ from bobbin.wire.predicates import LIST, MAY_REQUEST, NARROW, NOT_AVAILABLE, PAR
 
 SETUP_BYTES_MAX: Final = 64 * 1024
 """Fact lines of a setup: one, whose origin may have 4,096 bytes before it is escaped."""
+HELLO_BYTES_MAX: Final = 1024 * 1024
+"""Fact lines of a hello: it comes before anything is agreed on, and names fields, formats and limits only."""
+_EARLY_BYTES_MAX: Final = {Awaits.SETUP: SETUP_BYTES_MAX, Awaits.HELLO: HELLO_BYTES_MAX}
 AHEAD_BYTES_MAX: Final = 256 * 1024
 """What is taken from the link while nothing is expected."""
 CHUNK_RECORDS_MAX: Final = 1_024
@@ -224,7 +227,7 @@ class Decoder:
         self._listings = max(1, listings)
         self._stream.admits = _ADMITS.get(awaits, frozenset())
         bytes_max = self._limits.max_fact_block_size
-        self._stream.fact_bytes_max = min(bytes_max, SETUP_BYTES_MAX) if awaits is Awaits.SETUP else bytes_max
+        self._stream.fact_bytes_max = min(bytes_max, _EARLY_BYTES_MAX.get(awaits, bytes_max))
 
     def feed(self, data: bytes) -> list[Message]:
         """Take bytes; the messages that are complete now. An error comes after the messages before it."""

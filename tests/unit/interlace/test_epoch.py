@@ -1,5 +1,6 @@
 """What holds as long as a plan does: evaluation, time, and what is remembered of a link."""
 
+from collections.abc import Collection, Iterable
 from typing import Unpack
 
 import pytest
@@ -11,14 +12,16 @@ from bobbin.interlace.events import Now
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise
 from bobbin.interlace.negotiation import Negotiation
-from bobbin.interlace.ports import Memory
+from bobbin.interlace.ports import Evaluated, Memory
 from bobbin.interlace.schema import Schema
 from bobbin.interlace.setup import Party
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.executables import LocalPolicy
 from bobbin.records import tai
+from bobbin.records.record import Record
 from bobbin.simulator.holdings import MemoryHoldings
 from tests.policy_worlds import ALICE, BOB, EVERYTHING
-from tests.support.exchanges import START_NS, Changes, Watched, config, hashes, record, records
+from tests.support.exchanges import START_NS, Changes, Watched, config, hashes, meet, record, records
 
 _ALICE = Changes(own=Party(verifier=ALICE), peer=Party(verifier=BOB))
 _BOB = Changes(own=Party(verifier=BOB), peer=Party(verifier=ALICE), initiator=False)
@@ -72,6 +75,62 @@ def test_what_is_gone_before_it_is_described_is_not_offered() -> None:
     holdings.describe = lambda records, schema: [None, *described(records, schema)[1:]]  # type: ignore[method-assign]
     epoch.evaluate()
     assert set(epoch.offers.current()) == {max(hashes(records(2)))}
+
+
+class _Fleeting(Watched):
+    """Holdings from which records are away whenever they are described, though each snapshot has them."""
+
+    def __init__(self, some: Iterable[Record], away: Iterable[str], *, times: int = 1) -> None:
+        super().__init__(some)
+        self.away = frozenset(away)
+        self.times = times
+        self.asked: list[frozenset[str]] = []
+
+    def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
+        self.asked.append(frozenset(records))
+        described = super().describe(records, schema)
+        if len(self.asked) > self.times:
+            return described
+        return [None if name in self.away else fields for name, fields in zip(records, described, strict=True)]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_was_away_when_it_was_described_is_offered_when_it_is_back(times: int) -> None:
+    """IL-173, IL-197: no evaluation tells of a record that is in every snapshot."""
+    away = record(1).hash
+    holdings = _Fleeting(records(3), [away], times=times)
+    epoch = _epoch(holdings)
+    for _ in range(times):
+        epoch.evaluate()
+        assert set(epoch.offers.current()) == hashes([record(0), record(2)])
+        epoch.check()
+    epoch.evaluate()
+    assert set(epoch.offers.current()) == hashes(records(3))
+    epoch.evaluate()
+    assert holdings.asked == [hashes(records(3)), *[frozenset({away})] * times], "once it is described, no more"
+    epoch.check()
+
+
+def test_what_may_not_be_sent_any_more_is_not_described_again() -> None:
+    """IL-173."""
+    holdings = _Fleeting(records(2), [record(1).hash])
+    epoch = _epoch(holdings)
+    epoch.evaluate()
+    holdings.remove(record(1).hash)
+    epoch.evaluate()
+    epoch.evaluate()
+    assert holdings.asked == [hashes(records(2))]
+    holdings.put(record(1))
+    epoch.evaluate()
+    assert set(epoch.offers.current()) == hashes(records(2))
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_an_exchange_brings_what_was_away_for_a_moment(*, direct: bool) -> None:
+    """IL-170, IL-173: its fixed point is one of both stores."""
+    meeting = meet(_Fleeting(records(3), [record(1).hash]), records(1, first=7), direct=direct)
+    assert all(result.fixed_point for result in meeting.run())
+    assert meeting.there.records.keys() == meeting.here.records.keys() == hashes([*records(3), record(7)])
 
 
 def test_only_what_was_announced_is_loaded() -> None:
@@ -210,3 +269,18 @@ def test_a_memory_of_this_process_is_gone_on_from() -> None:
     again = _epoch(_Remembering(first.memory()))
     assert again.offers is first.offers
     assert len(again.offers.opening(Limits(), Service()).records) == 2
+
+
+def test_a_memory_knows_what_could_not_be_described() -> None:
+    """IL-034, IL-173: the next exchange on the link goes on from there."""
+    first = _epoch(_Fleeting(records(2), [record(1).hash]))
+    first.evaluate()
+    memory = first.memory()
+    assert memory.undescribed == {record(1).hash}
+    holdings = _Remembering(memory)
+    again = _epoch(holdings)
+    holdings.put(record(1))
+    holdings.evaluate = lambda question: Evaluated()  # type: ignore[method-assign]  # noqa: ARG005
+    again.evaluate()
+    assert record(1).hash in again.offers
+    assert again.memory().undescribed == frozenset()

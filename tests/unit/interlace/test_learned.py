@@ -257,3 +257,60 @@ def test_limits_on_what_comes() -> None:
         learned.hear(Advertise(records=_claims(4)), Limits(max_advertisement_records_listed=3))
     with pytest.raises(LimitReached):
         learned.open(Advertise(partitions=_summaries(_claims(4))), Limits(max_partition_summaries=1))
+
+
+def test_a_partition_of_exactly_the_limit_is_asked_for() -> None:
+    """IL-277: what cannot be narrowed further may have as many records as one listing, and no more."""
+    at_depth = Limits(max_advertisement_records_listed=3, max_narrowing_depth=1)
+    for count, fits in ((3, True), (4, False)):
+        learned = Learned(2)
+        learned.open(Advertise(partitions=(Partition(prefix="ab", count=count, root=merkle.EMPTY),)), at_depth)
+        if fits:
+            assert learned.ask(at_depth, Service()) == Questions(lists=("ab",), narrows=())
+        else:
+            assert learned.ask(at_depth, Service()) == Questions(lists=(), narrows=("ab",))
+
+
+def test_no_more_is_asked_for_than_a_block_has_room_for() -> None:
+    """IL-276, ILC-128: a listing that could not be sent is asked for in parts."""
+    limits = Limits(max_fact_block_size=4 * 1024)
+    learned = Learned(2)
+    summaries = tuple(Partition(prefix=f"a{one}", count=2, root=merkle.EMPTY) for one in "abcde")
+    learned.open(Advertise(partitions=summaries), limits)
+    assert learned.ask(limits, Service()).lists == ("aa", "ab")
+
+
+def test_a_large_partition_is_narrowed_even_where_nothing_is_known() -> None:
+    """IL-276, ILC-128."""
+    limits = Limits(max_fact_block_size=4 * 1024)
+    learned = Learned(2)
+    learned.open(Advertise(partitions=(Partition(prefix="ab", count=9, root=merkle.EMPTY),)), limits)
+    assert learned.ask(limits, Service()) == Questions(lists=(), narrows=("ab",))
+
+
+def test_claims_are_bounded_in_all() -> None:
+    """IL-037, IL-047."""
+    learned = Learned(2, claims_max=3)
+    learned.open(Advertise(records=_claims(3)), _LIMITS)
+    with pytest.raises(LimitReached) as reached:
+        learned.open(Advertise(records=_claims(4)), _LIMITS)
+    assert reached.value.limit == "claims_max"
+
+
+def test_a_claim_that_lies_in_no_child_does_not_stay() -> None:
+    """IL-195, IL-181: what a cursor holds under a payload as short as its prefix is gone when the peer has no such."""
+    claims = _claims(200)
+    prefix = payload(claims[0].record)[:2]
+    stray = Advertisement(record=f"P.{prefix}.X1", fields=())
+    learned = Learned(2, [*claims, stray], _SOURCE)
+    offers = Offers(2, _SOURCE)
+    offers.update(claims, ())
+    service = Service(list_outright_max=1, list_partition_max=1)
+    learned.open(offers.opening(_LIMITS, service), _LIMITS)
+    for _ in range(4):
+        questions = learned.ask(_LIMITS, service)
+        learned.hear(Advertise(), _LIMITS)
+        learned.hear(offers.answer(questions, _LIMITS), _LIMITS)
+    learned.end_phase()
+    assert stray.record not in learned
+    assert len(learned) == len(claims)

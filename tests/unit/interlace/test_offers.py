@@ -180,6 +180,19 @@ def test_where_summaries_are_used_up_everything_is_listed() -> None:
     assert [one.record for one in block.records] == _names(claims)
 
 
+def test_a_listing_in_place_of_summaries_may_be_as_long_as_the_limit() -> None:
+    """IL-277, IL-278: exactly the limit is listed; one more ends with the limit named."""
+    for listed, fits in ((5, True), (4, False)):
+        limits = Limits(max_partition_summaries=1, max_advertisement_records_listed=listed)
+        offers = _offers(_claims(5))
+        if fits:
+            assert len(offers.opening(limits, _SUMMARIES).records) == 5
+        else:
+            with pytest.raises(LimitReached) as reached:
+                offers.opening(limits, _SUMMARIES)
+            assert reached.value.limit == "max_partition_summaries"
+
+
 def test_direct_readers_are_told_what_has_changed() -> None:
     """IL-289: between two moments that were handed over, or that it was too long ago; each stays what it was."""
     claims = _claims(3)
@@ -202,3 +215,17 @@ def test_direct_readers_are_told_what_has_changed() -> None:
     assert sum(part.count for part in offers.summary()) == 2
     assert {one.digest for one in offers.current().values()} == {one.digest for one in claims[1:]}
     offers.check()
+
+
+def test_questions_are_bounded_in_each_iteration() -> None:
+    """IL-037, IL-278: whoever means well asks about a partition twice at most."""
+    limits = Limits(max_partition_summaries=2)
+    offers = _offers(_claims(5))
+    offers.opening(limits, Service())
+    for _ in range(4):
+        offers.answer(Questions(lists=("aa",), narrows=()), limits)
+    with pytest.raises(LimitReached):
+        offers.answer(Questions(lists=("aa",), narrows=()), limits)
+    offers.update(_claims(1, first=9), ())
+    offers.opening(limits, Service())
+    offers.answer(Questions(lists=("aa",), narrows=()), limits)

@@ -54,6 +54,19 @@ def test_a_record_has_its_last_fate() -> None:
     books.check(Limits())
 
 
+def test_what_was_received_stays_received() -> None:
+    """IL-033, IL-238: a record that came, left, and was asked for again in vain is still one that came."""
+    books = Round()
+    books.enter(_phase(books, Delivered(record="P.a.H3", raw=b"1")))
+    books.enter(_phase(books, Delivered(record="P.a.H3", raw=b"2"), fate=Fate.REJECTED))
+    books.enter(_phase(books, Unavailable(record="P.a.H3")))
+    result = books.result(None, None, cursor_updated=False)
+    assert result.received == {"P.a.H3"}
+    assert not result.rejected
+    assert not result.not_available
+    books.check(Limits())
+
+
 def test_without_an_ending_it_is_a_fixed_point() -> None:
     """IL-203, ILC-126: what is deferred counts only where the round was broken off."""
     books = Round()

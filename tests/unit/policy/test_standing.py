@@ -213,6 +213,32 @@ def test_texts_that_are_gone_are_forgotten(peer: str, monkeypatch: pytest.Monkey
     assert standing.may_send == set(HASHES[:3])
 
 
+@pytest.mark.parametrize("peer", [EVERYTHING, MAKER])
+def test_texts_of_claims_that_are_replaced_are_forgotten(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer may replace so many claims each time that they are always taken in at once."""
+    monkeypatch.setattr(module, "_IDLE_TEXTS_MAX", 50)
+    monkeypatch.setattr(module, "_CLAIMS_ANEW_MIN", 10)
+    standing = _loaded(peer=peer)
+    before: frozenset[str] = frozenset()
+    most = 0
+    for number in range(100):
+        claimed = {plex(1_000 + 20 * number + one): _named(f"{number}/{one}") for one in range(20)}
+        shift = standing.advance(_Silent(), runtime=RUNTIME, claimed=claimed, withdrawn=before)
+        assert shift == Shift(request_added=frozenset(claimed), request_removed=before)
+        before = frozenset(claimed)
+        most = max(most, len(standing._values), len(standing._peer.values))
+    assert most < 1_000, "of the 4,000 texts that were claimed"
+    assert standing.may_send == standing.visible == set(HASHES[:2])
+    facts = stored(*DINGS[:3])
+    assert standing.advance(facts, runtime=RUNTIME, stored=DINGS[2], withdrawn=before) == Shift(
+        send_added=frozenset({HASHES[2]}), request_removed=before
+    )
+
+
+def _named(name: str) -> tuple[ClaimedField, ...]:
+    return (*CLAIM, ClaimedField("Name", "0", name))
+
+
 def test_a_peer_that_makes_up_texts_has_numbers_for_itself() -> None:
     """What it may compute must not depend on texts of records that it cannot see."""
     own = "SelectHave(P) :- Have(P), Field(P,'App',_,'ding').\n"

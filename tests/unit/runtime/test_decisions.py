@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.policy.executables import LocalPolicy
 from bobbin.policy.modules import compile_selector
 from bobbin.policy.operands import Operand, Origin, other, own_index
@@ -125,7 +125,7 @@ def test_a_value_that_is_not_what_was_written_is_not_believed(store: Store, monk
     policy = prepared(decisions)
     decisions.give_back(loaded(decisions, policy))
     decisions.flush()
-    key = f"{policy.plan.identifier}/{policy.index}/{policy.query.identifier}"
+    [(key, _)] = store.kept_rows(KIND)
     raw = store.kept(KIND, key)
     assert raw is not None
     for spoilt in (raw[:-1], raw[:40] + bytes([raw[40] ^ 1]) + raw[41:], b"", b"short"):
@@ -164,6 +164,70 @@ def test_a_decision_too_large_to_be_kept_is_not(store: Store, monkeypatch: pytes
     decisions.give_back(loaded(decisions, policy))
     assert decisions.flush() == 0
     assert Decisions(store).borrow(policy).mark is None
+
+
+def test_forgetting_a_peer_drops_its_cursors(store: Store) -> None:
+    decisions = Decisions(store)
+    for peer in (BOB, "source:0"):
+        decisions.cursors.put(peer, "link", b"what it said")
+    decisions.forget(Origin(BOB))
+    assert decisions.cursors.get(BOB, "link") is None
+    assert bytes(decisions.cursors.get("source:0", "link") or b"") == b"what it said"
+
+
+def test_a_spoilt_list_of_an_earlier_version_holds_up_nothing(store: Store) -> None:
+    store.keep("standings", "standings", b"\xc1 no list")
+    decisions = Decisions(store)
+    decisions.give_back(loaded(decisions, prepared(decisions)))
+    assert decisions.flush() == 1
+    decisions.forget(Origin(BOB))
+    assert list(store.kept_rows(KIND)) == []
+
+
+@pytest.mark.parametrize("method", ["keep", "mark"])
+def test_a_store_that_fails_does_not_fail_what_is_done(
+    store: Store, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ResourceError("no space", retry=True)
+
+    decisions = Decisions(store)
+    policy = prepared(decisions)
+    decisions.give_back(loaded(decisions, policy))
+    monkeypatch.setattr(store, method, fail)
+    assert decisions.flush() == 0
+    assert decisions.borrow(policy).mark is not None, "in memory nothing is lost"
+
+
+def test_a_removal_takes_out_what_was_written_and_the_next_evaluation_brings_it_back(store: Store) -> None:
+    decisions = Decisions(store)
+    policy = prepared(decisions)
+    decisions.give_back(loaded(decisions, policy))
+    assert decisions.flush() == 1
+    store.remove(plex(1).hash, reason="test")
+    assert list(store.kept_rows(KIND)) == []
+    assert decisions.flush(everything=True) == 0, "it still knows the removed record"
+    decisions.give_back(loaded(decisions, policy))
+    assert decisions.flush() == 1, "what was written before is gone"
+    again = Decisions(store).borrow(policy)
+    assert again.standing.may_send == {plex(0).hash, plex(2).hash}
+
+
+def test_what_was_written_while_a_record_was_removed_is_taken_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decisions = Decisions(store)
+    decisions.give_back(loaded(decisions, prepared(decisions)))
+    keep = store.keep
+
+    def removed_before(kind: str, key: str, value: bytes | None) -> None:
+        if value is not None:
+            store.remove(plex(1).hash, reason="test")
+        keep(kind, key, value)
+
+    monkeypatch.setattr(store, "keep", removed_before)
+    assert decisions.flush() == 0
+    assert list(store.kept_rows(KIND)) == []
 
 
 def test_there_is_room_for_one(store: Store) -> None:

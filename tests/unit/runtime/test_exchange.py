@@ -289,9 +289,10 @@ class _Silent:
         self.closed = True
 
 
-def _alone(link: Link, *, clock: Callable[[], Now] | None = None) -> Result:
+def _alone(link: Link, *, clock: Callable[[], Now] | None = None, service: Service | None = None) -> Result:
     holdings = Watched(records(2))
-    exchange = Exchange(InterlaceMachine(config(), holdings), holdings, link, clock=clock or SetClock())
+    machine = InterlaceMachine(config(service=service or Service()), holdings)
+    exchange = Exchange(machine, holdings, link, clock=clock or SetClock())
     return asyncio.run(exchange.run())
 
 
@@ -330,6 +331,62 @@ def test_what_reading_can_bring(error: Exception, reason: Reason) -> None:
     link = _Answering(error)
     assert _alone(link).reason is reason
     assert link.closed
+
+
+_SUMMARISING = Service(list_outright_max=1)
+"""A summary calls for another block, in which a peer may ask."""
+
+
+class _Asking(_Silent):
+    """A peer that asks and asks. It takes our first words, and after them only as many as it has patience for."""
+
+    def __init__(self, patience: int) -> None:
+        super().__init__()
+        against = Against(config(service=_SUMMARISING), Watched(records(2)))
+        hello = against.to_hello()
+        self._script: list[Message] = [against.setup(), hello, Advertise()]
+        self._patience = patience
+        self.asked = 0
+
+    async def send(self, message: Message) -> None:
+        self.said.append(message)
+        if len(self.said) > self._patience:
+            await asyncio.Event().wait()
+
+    async def receive(self, awaits: Awaits) -> Message:
+        del awaits
+        await asyncio.sleep(0)
+        if self._script:
+            return self._script.pop(0)
+        self.asked += 1
+        return Advertise(lists=("aa",))
+
+
+class _Running:
+    """A clock that goes on by some milliseconds whenever it is read."""
+
+    def __init__(self) -> None:
+        self._read = 0
+
+    def __call__(self) -> Now:
+        self._read += 1
+        return Now(tai_ns=START_NS, monotonic_ns=self._read * 2_000_000)
+
+
+def test_a_peer_that_asks_without_reading_gets_one_answer() -> None:
+    """IL-267, IL-037: what is not out yet does not pile up, and the phase ends when its time is over."""
+    link = _Asking(patience=4)
+    result = _alone(link, clock=_Jumping(1), service=_SUMMARISING)
+    assert result.reason is Reason.PHASE_TIMEOUT
+    assert link.asked <= 4
+
+
+def test_a_peer_that_never_falls_silent_does_not_outrun_the_time() -> None:
+    """IL-267, IL-282: the end of a phase comes before the next word of the peer."""
+    link = _Asking(patience=1_000_000)
+    result = _alone(link, clock=_Running(), service=_SUMMARISING)
+    assert result.reason in (Reason.PHASE_TIMEOUT, Reason.SUMMARY_LIMIT)
+    assert link.asked < 2 * Limits().max_partition_summaries + 2
 
 
 class _Refusing(_Silent):

@@ -380,3 +380,13 @@ def test_explanations_of_both_sides(laces: tuple[Lace, Lace]) -> None:
     assert verdicts[hidden].peer.sending == "withheld"
     assert verdicts[came].peer.sending == "sent"
     assert verdicts[came].own.to_request[0].holds, "the peer still advertises it"
+
+
+def test_what_is_no_lace_no_policy_or_no_limits_is_refused_with_a_sentence(laces: tuple[Lace, Lace]) -> None:
+    here, there = laces
+    with pytest.raises(UsageError, match=r"Lace\.open"):
+        here.sync("there.lace", ALL)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="text of rules"):
+        here.sync(there, Path("a.policy"))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="LARGE"):
+        here.sync(there, ALL, limits="large")  # type: ignore[arg-type]

@@ -1,19 +1,23 @@
 """What an exchange reads of a store, and how it writes there."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 from msgspec import structs
 
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.errors import UsageError
+from bobbin.interlace.advertise import advertisement
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
 from bobbin.interlace.events import Fate, Settled
 from bobbin.interlace.learned import Learned
+from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertisement, Delivered
 from bobbin.interlace.offers import Offers
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
@@ -25,13 +29,15 @@ from bobbin.policy.executables import Budgets, PolicyCache
 from bobbin.policy.operands import Origin
 from bobbin.records.ids import HashText
 from bobbin.runtime import holdings as module
-from bobbin.runtime.decisions import Decisions
+from bobbin.runtime.decisions import CURSOR, CURSORS_PER_PEER_MAX, KIND, Decisions
 from bobbin.runtime.holdings import StoreHoldings
+from bobbin.runtime.pair import Pair, Side
 from bobbin.runtime.workers import Validators
-from bobbin.store.base import Store
+from bobbin.store.base import DamagedStore, Store, StoreError
 from bobbin.store.sqlite import open_store
 from tests.conformance.samples import EXTRAS, plex, sealed
 from tests.policy_worlds import BOB, DING, EVERYTHING
+from tests.support.exchanges import SetClock, config
 from tests.unit.runtime.test_decisions import RUNTIME, prepared
 
 SCHEMA = Schema(names=frozenset({"App", "Group"}))
@@ -257,6 +263,32 @@ def test_many_records_are_described_as_they_were_evaluated(store: Store, monkeyp
     assert holdings.describe(records, Schema(names=frozenset({"App"}))) == apart[0], "of the last evaluation"
 
 
+class _Interrupted(StoreHoldings):
+    """While something is described for the first time, another process takes a record out and puts it back."""
+
+    interruptions = 0
+
+    def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
+        if self.interruptions:
+            return super().describe(records, schema)
+        self.interruptions += 1
+        self._store.remove(plex(1).hash, reason="test")
+        described = super().describe(records, schema)
+        self._store.lift(plex(1).hash)
+        self._store.put_records([plex(1)])
+        return described
+
+
+def test_what_was_away_while_it_was_described_is_exchanged(store: Store, tmp_path: Path) -> None:
+    with open_store(tmp_path / "other.db", create=True, now=lambda: 0) as other:
+        here, there = _Interrupted(Decisions(store)), StoreHoldings(Decisions(other))
+        left = Side(InterlaceMachine(config(), here), here)
+        right = Side(InterlaceMachine(config(initiator=False), there), there)
+        assert all(result.fixed_point for result in Pair(left, right, clock=SetClock()).run())
+        assert here.interruptions == 1
+        assert all(other.have(plex(number).hash) for number in range(3))
+
+
 def test_the_present_is_asked_for_bytes_and_absence(store: Store) -> None:
     holdings = StoreHoldings(Decisions(store))
     store.remove(plex(5).hash, reason="test")
@@ -332,15 +364,105 @@ def test_no_arrivals_are_no_commit(store: Store) -> None:
     assert woken == []
 
 
+def cursor_of(key: str, *, source: str = BOB, group: str = "u") -> Cursor:
+    fields = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", group))
+    advertised = Advertisement(record=plex(1).hash, fields=fields)
+    return Cursor(key=key, plan="E.x", source=source, schema=SCHEMA, advertisements=(advertised,))
+
+
 def test_a_cursor_is_what_was_saved_last(store: Store) -> None:
-    holdings = StoreHoldings(Decisions(store))
-    advertisement = Advertisement(record=plex(1).hash, fields=CLAIM, digest=b"\x00" * 32)
-    cursor = Cursor(
-        key="link", plan="E.x", source=BOB, schema=Schema(names=frozenset({"App"})), advertisements=(advertisement,)
-    )
+    holdings = begun(Decisions(store))
+    cursor = cursor_of("link")
     holdings.save(SaveCursor(structs.replace(cursor, advertisements=())))
     holdings.save(SaveCursor(cursor))
-    assert StoreHoldings(Decisions(store)).cursor("link") == cursor
+    assert begun(Decisions(store)).cursor("link") == cursor
     assert holdings.cursor("another") is None
-    store.keep(module.CURSOR, "link", b"\x00 of another version")
+    assert StoreHoldings(Decisions(store)).cursor("link") == cursor, "outside an exchange it is found by the link alone"
+    holdings.save(SaveCursor(cursor_of("link", source="source:other")))
+    assert holdings.cursor("link") == cursor, "another peer's is none of this one"
+    Decisions(store).cursors.put(BOB, "link", b"\x00 of another version")
     assert holdings.cursor("link") is None
+
+
+def test_a_cursor_has_no_digests_and_leads_to_the_same_summaries(store: Store) -> None:
+    whole = advertisement(plex(1).hash, Origin(BOB), CLAIM)
+    cursor = structs.replace(cursor_of("link"), advertisements=(whole,))
+    holdings = begun(Decisions(store))
+    holdings.save(SaveCursor(cursor))
+    saved = holdings.cursor("link")
+    assert saved is not None
+    assert saved.advertisements == (Advertisement(record=whole.record, fields=CLAIM),)
+    assert Learned(2, saved.advertisements, Origin(BOB)).summary() == Learned(2, (whole,)).summary()
+
+
+def test_a_cursor_that_has_changed_at_rest_is_not_believed(store: Store) -> None:
+    holdings = begun(Decisions(store))
+    holdings.save(SaveCursor(cursor_of("link")))
+    [(name, _)] = store.kept_rows(CURSOR)
+    raw = store.kept(CURSOR, name)
+    assert raw is not None
+    store.keep(CURSOR, name, raw.replace(b"ding", b"dong"))
+    assert holdings.cursor("link") is None
+
+
+def test_cursors_of_a_peer_and_in_all_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bobbin.runtime.decisions.CURSORS_MAX", 6)
+    holdings = begun(Decisions(store))
+    for number in range(20):
+        holdings.save(SaveCursor(cursor_of(f"link {number}")))
+    assert len(list(store.kept_rows(CURSOR))) == CURSORS_PER_PEER_MAX
+    assert holdings.cursor("link 19") is not None
+    for number in range(20):
+        holdings.save(SaveCursor(cursor_of("link", source=f"source:{number}")))
+    assert len(list(store.kept_rows(CURSOR))) == 6
+
+
+def test_a_cursor_that_cannot_be_saved_makes_nothing_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bobbin.store.sqlite.keeping.KEPT_BYTES_MAX", 10)
+    holdings = begun(Decisions(store))
+    holdings.save(SaveCursor(cursor_of("link")))
+    assert holdings.cursor("link") is None
+
+    def fail(*_: object) -> None:
+        raise StoreError("no space", retry=True)
+
+    monkeypatch.setattr(store, "keep", fail)
+    holdings.save(SaveCursor(cursor_of("link")))
+    assert holdings.cursor("link") is None
+
+
+def test_what_a_removed_record_says_is_nowhere_afterwards(tmp_path: Path) -> None:
+    secret = "unmistakable"
+    record = plex(7, group=secret)
+    path = tmp_path / "secret.db"
+    own = "SelectHave(P) :- Have(P), Field(P,'Group',_,_).\n" + EVERYTHING.splitlines()[0]
+    with open_store(path, create=True, now=lambda: 0) as store:
+        store.put_records([plex(1), record])
+        decisions = Decisions(store)
+        holdings = begun(decisions, own)
+        holdings.evaluate(Question(runtime=RUNTIME))
+        holdings.save(SaveCursor(cursor_of("link", group=secret)))
+        holdings.release()
+        assert holdings.flush() == 1
+        for kind in (KIND, CURSOR):
+            [(name, _)] = store.kept_rows(kind)
+            assert secret.encode() in (store.kept(kind, name) or b"")
+        store.remove(record.hash, reason="test")
+        decisions.flush(everything=True)
+        store.compact()
+        holdings = begun(decisions, own)
+        holdings.evaluate(Question(runtime=RUNTIME))
+        holdings.release()
+        assert holdings.flush() == 1
+    assert secret.encode() not in path.read_bytes()
+
+
+def test_a_damaged_record_is_not_available_and_holds_up_no_other(store: Store, tmp_path: Path) -> None:
+    damaged = plex(1).raw.replace(plex(1).hash.encode(), plex(9).hash.encode(), 1)
+    with closing(apsw.Connection(str(tmp_path / "records.db"))) as connection:
+        connection.execute("UPDATE record SET raw = ? WHERE raw = ?", (damaged, plex(1).raw))
+    with pytest.raises(DamagedStore):
+        store.get(plex(1).hash)
+    holdings = StoreHoldings(Decisions(store))
+    assert holdings.load(plex(1).hash) is None
+    assert holdings.load(plex(2).hash) == plex(2).raw

@@ -96,6 +96,7 @@ def sync(
     if record is not None:
         check_outside(folder, record)
         check_outside(other, record)
+        _check_recording(record, rounds)
     asked = [parse_wanted(text) for text in explain or ()]
     selectors = load_selector(policy), None if peer_policy is None else load_selector(peer_policy)
     queries = [None if file is None else load_query(file) for file in (query_policy, peer_query_policy)]
@@ -197,10 +198,22 @@ def _resolve(what: Address | Coordinate, here: "Lace", there: "Lace") -> str | N
     return next((tip.hash for lace in (here, there) if (tip := lace.tip(what)) is not None), None)
 
 
+def _check_recording(file: Path, rounds: int) -> None:
+    if file.exists():
+        raise UsageError(f"{file} exists already; a recording goes into a new file")
+    if rounds > 1:
+        raise UsageError("a recording is of one round; leave --rounds or --record out")
+
+
 def _recorder(stack: ExitStack, file: Path) -> "Recorder":
     from bobbin.runtime.recording import Recorder
 
-    return Recorder(stack.enter_context(file.open("wb")))
+    def leave_nothing_empty() -> None:
+        if file.stat().st_size == 0:
+            file.unlink()
+
+    stack.callback(leave_nothing_empty)
+    return Recorder(stack.enter_context(file.open("xb")))
 
 
 def _refusals(here: "Lace", there: "Lace", record: str) -> list[str | None]:

@@ -1,5 +1,9 @@
-"""Values that only save work, by kind and key. Losing one costs time and nothing else."""
+"""Values that only save work, by kind and key. Losing one costs time and nothing else.
 
+A value that is kept again gets a new number, so numbers tell which was kept longest ago.
+"""
+
+from collections.abc import Iterator
 from typing import Final
 
 import apsw
@@ -9,9 +13,8 @@ from bobbin.store.base import KEPT_BYTES_MAX
 from bobbin.store.sqlite import coding
 
 _GET: Final = "SELECT value FROM kept WHERE kind = ? AND key = ?"
-_PUT: Final = (
-    "INSERT INTO kept(kind, key, value) VALUES (?, ?, ?) ON CONFLICT(kind, key) DO UPDATE SET value = excluded.value"
-)
+_ROWS: Final = "SELECT key, length(value) FROM kept WHERE kind = ? ORDER BY id"
+_PUT: Final = "INSERT OR REPLACE INTO kept(kind, key, value) VALUES (?, ?, ?)"
 _DROP: Final = "DELETE FROM kept WHERE kind = ? AND key = ?"
 
 
@@ -30,9 +33,19 @@ def get(connection: apsw.Connection, kind: str, key: str) -> bytes | None:
     return found
 
 
+def rows(connection: apsw.Connection, kind: str) -> Iterator[tuple[str, int]]:
+    """The keys of a kind, with the sizes of their values, the oldest first."""
+    yield from connection.execute(_ROWS, (kind,))
+
+
 def put(connection: apsw.Connection, kind: str, key: str, value: bytes | None) -> None:
     """Keep a value, or take it out."""
     if value is None:
         connection.execute(_DROP, (kind, key))
     else:
         connection.execute(_PUT, (kind, key, value))
+
+
+def clear(connection: apsw.Connection) -> None:
+    """Take everything out."""
+    connection.execute("DELETE FROM kept")

@@ -209,7 +209,10 @@ class SqliteStore:
         return answers
 
     def remove(self, hash: HashText, *, reason: str) -> bool:
-        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused)."""
+        """Take a record and its facts out and refuse it from now on. False if it was not there (still refused).
+
+        With it goes everything that was kept to save work: what the record says may stand there too.
+        """
         kind, _ = ids.parse_hash(hash)
         with self._writing() as write:
             number = lookup.locate(self._connection, hash)
@@ -219,6 +222,7 @@ class SqliteStore:
             refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
             what = changes.What.REFUSED if number is None else changes.What.REMOVED
             changes.add(self._connection, what, hash)
+            keeping.clear(self._connection)
         return number is not None
 
     def lift(self, hash: HashText) -> bool:
@@ -381,6 +385,10 @@ class SqliteStore:
         """What was kept last under this name, or None."""
         with self.snapshot() as now:
             return now.kept(kind, key)
+
+    def kept_rows(self, kind: str) -> Iterator[tuple[str, int]]:
+        """The keys of everything that is kept under a kind, with sizes in bytes, what was kept longest ago first."""
+        return self.walk(lambda connection: keeping.rows(connection, kind))
 
     def refusals(self) -> Iterator[Refusal]:
         """Every refusal, the oldest first."""

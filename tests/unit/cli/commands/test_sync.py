@@ -175,3 +175,15 @@ def test_what_makes_no_sense(filled: Path, other: Path, texts: dict[str, Path], 
     assert cli("sync", filled, other, "--policy", texts["wrong"]).code == 7
     assert cli("sync", filled, other, *ding, "--rounds", "0").code == 2
     assert cli("sync", filled, other, *ding, "--limits", "endless").code == 2
+
+
+def test_a_recording_takes_nobody_elses_file(filled: Path, other: Path, texts: dict[str, Path], cli: Cli) -> None:
+    before = texts["sealed"].read_bytes()
+    answer = cli("sync", filled, other, "--policy", texts["ding"], "--record", texts["sealed"])
+    assert answer.code == 2
+    assert "exists already" in answer.err
+    assert texts["sealed"].read_bytes() == before
+    new = texts["sealed"].with_name("new.recording")
+    assert cli("sync", filled, other, "--policy", texts["ding"], "--record", new, "--rounds", "2").code == 2
+    assert cli("sync", filled, other, "--policy", texts["ding"], "--record", new, "--statement", "--dry-run").code == 2
+    assert not new.exists()

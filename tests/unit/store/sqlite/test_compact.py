@@ -51,6 +51,18 @@ def test_removed_bytes_are_nowhere_afterwards(path: Path) -> None:
     assert {file.name for file in path.parent.iterdir()} == {path.name}
 
 
+def test_what_was_kept_of_a_removed_record_is_nowhere_afterwards(path: Path) -> None:
+    secret = b"something that must go"
+    with open_store(path, create=True, now=lambda: 0) as store:
+        store.put_records([plex(1), plex(2)])
+        for kind in ("standing", "cursor"):
+            store.keep(kind, "a", secret * 2000)
+        store.remove(plex(1).hash, reason="test")
+        store.compact()
+    assert secret not in path.read_bytes()
+    assert {file.name for file in path.parent.iterdir()} == {path.name}
+
+
 def test_numbers_of_dropped_values_are_not_taken_from_the_cache(store: SqliteStore) -> None:
     record = plex(1, group="g", app="a", extras=[("X", "one")])
     store.put_records([record])

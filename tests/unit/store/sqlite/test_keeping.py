@@ -15,6 +15,15 @@ def test_a_value_has_one_row(store: SqliteStore, database: Database) -> None:
         assert keeping.get(connection, "test", "a") == b"second"
 
 
+def test_everything_is_cleared_at_once(store: SqliteStore, database: Database) -> None:
+    for kind in ("test", "other"):
+        store.keep(kind, "a", b"value")
+    with database() as connection:
+        assert list(keeping.rows(connection, "test")) == [("a", 5)]
+        keeping.clear(connection)
+        assert connection.execute("SELECT count(*) FROM kept").get == 0
+
+
 def test_half_a_surrogate_pair_is_no_name(store: SqliteStore) -> None:
     for kind, key in (("\ud800", "a"), ("test", "\ud800")):
         with pytest.raises(UsageError, match="texts"):
