@@ -336,9 +336,7 @@ class Witness:
             # What confirms two empty requests is the set that was evaluated for them.
             offered = self._offered(self._at_request)
         else:
-            self._fail(
-                f"a first block does not say the send set of {len(offered)} records: {len(block.records)} listed"
-            )
+            self._fail(f"a first block of {len(block.records)} does not say the send set of {len(offered)} records")
         self._announced, self._said_first = offered, True
         self._alive = set(offered)
         self._said_openings.append(offered)
