@@ -79,7 +79,7 @@ def test_the_damage_reaches_every_check() -> None:
     """The generator is worth its name only if it makes every reason, and valid records too."""
     seen: Counter[Reason | None] = Counter()
 
-    @settings(max_examples=3000, database=None, derandomize=True)
+    @settings(max_examples=8000, database=None, derandomize=True)
     @given(damaged_records())
     def collect(raw: bytes) -> None:
         failure = diagnose(raw)
