@@ -23,7 +23,7 @@ from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.interlace.schema import Schema
 from bobbin.interlace.state import Awaits
 from bobbin.wire.elements import Elements, Truncated
-from bobbin.wire.interlace import SETUP_BYTES_MAX, Decoder, encode, reason_of
+from bobbin.wire.interlace import HELLO_BYTES_MAX, SETUP_BYTES_MAX, Decoder, encode, reason_of
 from tests.policy_worlds import ALICE
 from tests.properties.effort import scaled
 from tests.unit.wire.streams import (
@@ -387,3 +387,11 @@ def test_a_large_block_is_sent_in_pieces() -> None:
 def test_every_error_has_a_reason() -> None:
     assert reason_of(OversizedBlock("x")) is Reason.OVERSIZED_BLOCK
     assert reason_of(Truncated("x")) is Reason.LINK_LOST
+
+
+def test_a_hello_is_small_whatever_a_block_may_have() -> None:
+    """IL-268, IL-037: it comes before anything is agreed on, so it may not cost what a listing may."""
+    line = b"HelloLimit('unknown_limit_%07d','1')\n"
+    long = b"".join(line % number for number in range(HELLO_BYTES_MAX // len(line % 0) + 1))
+    assert len(long) < Limits().max_fact_block_size
+    assert code(long + b"\n", Awaits.HELLO) == Reason.OVERSIZED_BLOCK
