@@ -1,0 +1,1 @@
+"""How bytes travel between two machines; what they mean is not known here."""
