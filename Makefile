@@ -29,7 +29,8 @@ ONLY ?=
 UPGRADE ?=
 PYTEST := $(PY) -m pytest -n 2
 
-.PHONY: help setup setup-fuzz demo test evidence check format bench fuzz simulate rewrite docs lock clean git node
+.PHONY: help setup setup-fuzz demo test evidence check format bench bench-network fuzz simulate rewrite docs lock clean
+.PHONY: git node syncthing
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | sed 's/bench-%/bench-<name>/' | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -46,8 +47,11 @@ git:
 node:
 	@scripts/system-packages node
 
+syncthing:
+	@scripts/system-packages syncthing
+
 demo: setup ## a tour of the product, in a temporary folder
-	@$(PY) scripts/demo
+	@$(PY) -m demo
 
 test: setup git ## the whole suite, on fixed samples
 	$(PYTEST) --hypothesis-profile=test
@@ -57,7 +61,7 @@ check: setup git ## the one command before a commit: format, lint, types, import
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
-	$(PYTEST) --hypothesis-profile=test -m "not slow" -q
+	$(PYTEST) --hypothesis-profile=check -m "not slow" -q
 
 format: setup ## rewrite the code in the house format
 	$(PY) -m ruff format .
@@ -66,8 +70,11 @@ format: setup ## rewrite the code in the house format
 evidence: setup git ## the full counts behind docs/evidence.md (long)
 	$(PY) -m evidence $(ONLY)
 
-bench: setup git node ## every benchmark; writes docs/benchmarks.md
+bench: setup git node syncthing ## every benchmark; writes docs/benchmarks.md
 	$(PY) -m benchmarks $(ONLY)
+
+bench-network: setup git node syncthing ## two processes against four peers, and many links on one node (long)
+	$(PY) -m benchmarks network network-links
 
 bench-%: setup git node ## one benchmark
 	$(PY) -m benchmarks $*

@@ -12,7 +12,7 @@ from benchmarks.material import cache_folder
 from benchmarks.rounds import rate_of
 
 # The settings of this machine's user must not decide.
-_ENVIRONMENT = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+ENVIRONMENT = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
 
 
 def version() -> str:
@@ -24,10 +24,10 @@ def blobs_per_second(*, count: int, size: int) -> float:
     """Fetch everything into a new repository."""
     source = prepare(count=count, size=size)
     with tempfile.TemporaryDirectory(prefix="bobbin-bench-") as folder:
-        _git("init", "--quiet", "--bare", folder)
+        git("init", "--quiet", "--bare", folder)
         fetch = ["fetch", "--quiet", source.as_uri(), "refs/heads/main:refs/heads/main"]
-        rate = rate_of(lambda: _git("-C", folder, *fetch), count)
-        listing = _git("-C", folder, "ls-tree", "-r", "--name-only", "main")
+        rate = rate_of(lambda: git("-C", folder, *fetch), count)
+        listing = git("-C", folder, "ls-tree", "-r", "--name-only", "main")
     if listing.count(b"\n") != count:
         raise AssertionError(f"git fetched something else than {count} blobs")
     return rate
@@ -39,8 +39,8 @@ def prepare(*, count: int, size: int) -> Path:
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
             unfinished = Path(folder) / "repository"
-            _git("init", "--quiet", "--bare", "--initial-branch=main", str(unfinished))
-            _git("-C", str(unfinished), "fast-import", "--quiet", content=b"".join(_commands(count, size)))
+            git("init", "--quiet", "--bare", "--initial-branch=main", str(unfinished))
+            git("-C", str(unfinished), "fast-import", "--quiet", content=b"".join(_commands(count, size)))
             unfinished.rename(path)
     return path
 
@@ -52,6 +52,7 @@ def _commands(count: int, size: int) -> Iterator[bytes]:
         yield b"M 100644 inline %02d/%08d\ndata %d\n%b\n" % (number % 100, number, size, blob)
 
 
-def _git(*arguments: str, content: bytes | None = None) -> bytes:
+def git(*arguments: str, content: bytes | None = None) -> bytes:
+    """Run one command of Git; what it printed."""
     command = ["git", *arguments]
-    return subprocess.run(command, env=_ENVIRONMENT, input=content, check=True, stdout=subprocess.PIPE).stdout
+    return subprocess.run(command, env=ENVIRONMENT, input=content, check=True, stdout=subprocess.PIPE).stdout

@@ -1,8 +1,8 @@
 """Simulated exchanges: nodes, links that break, clocks that are wrong, peers that lie, seed after seed.
 
-Beside every machine of an honest node stands a witness that decides the policy anew at every word that is said. The
-second half of the question is whether that finds anything: machines with one planted fault each, and the number of the
-world that found it out.
+Beside every machine of an honest node stands a witness that works out from its own books, at every word, what may be
+said. The second half of the question is whether that finds anything: machines with one planted fault each, and the
+number of the world that found it out.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Find the questions of a folder, run them, write their reports and renew the page.
 
-A question is a module of the folder that defines ``run``. All are run, or those named on the command line. A module
-that fails does not stop the others. The exit code is 1 when a module failed or a bar was missed, so neither goes
-unnoticed.
+A question is a module of the folder that defines ``run``. All are run, or those named on the command line; one that
+sets ``ONLY_BY_NAME`` takes too long to be run unasked. A module that fails does not stop the others. The exit code is 1
+when a module failed or a bar was missed, so neither goes unnoticed.
 """
 
 import argparse
@@ -44,6 +44,11 @@ def question_names(collection: Collection) -> list[str]:
     return found
 
 
+def unasked_names(collection: Collection) -> list[str]:
+    """The questions that are run when none is named: those that do not set ``ONLY_BY_NAME``."""
+    return [name for name in question_names(collection) if not _is_only_by_name(collection.modules / f"{name}.py")]
+
+
 def renew_page(collection: Collection) -> None:
     """Make the page again from the reports that are there."""
     page = render_page(collection.title, collection.introduction, read_reports(collection.results))
@@ -54,7 +59,9 @@ def renew_page(collection: Collection) -> None:
 def main(collection: Collection, arguments: Sequence[str] | None = None) -> int:
     """Run what the command line names and return the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m {collection.package}", description=collection.introduction)
-    parser.add_argument("names", nargs="*", help="questions to run; all of them when none is named")
+    parser.add_argument(
+        "names", nargs="*", help="questions to run; when none is named, all but those that take very long"
+    )
     parser.add_argument("--list", action="store_true", help="list the questions and stop")
     parser.add_argument("--page", action="store_true", help="only make the page again from recorded runs")
     options = parser.parse_args(arguments)
@@ -63,7 +70,7 @@ def main(collection: Collection, arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(known))
         return 0
-    wanted = [name.replace("-", "_") for name in options.names] or known
+    wanted = [name.replace("-", "_") for name in options.names] or unasked_names(collection)
     unknown = sorted(set(wanted) - set(known))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}. Known: {', '.join(known) or 'none yet'}.")
@@ -82,6 +89,14 @@ def main(collection: Collection, arguments: Sequence[str] | None = None) -> int:
     for promise in missed:
         print(f"MISSED {promise}", file=sys.stderr)
     return 1 if failed or missed else 0
+
+
+def _is_only_by_name(path: Path) -> bool:
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return any(
+        isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "ONLY_BY_NAME"
+        for node in tree.body
+    )
 
 
 def _run_one(collection: Collection, name: str) -> Result | None:

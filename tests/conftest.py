@@ -11,9 +11,10 @@ from tests.shared_fixtures import shared_fixture
 
 _GOLDEN = Path(__file__).resolve().parent / "golden"
 
-# `test` draws the same samples on every machine. `evidence` searches long and at random. `dev` is for a quick look
-# while writing. No profile has a deadline: a slow machine is not a failing test.
+# `test` draws the same samples on every machine, and `check` fewer of them. `evidence` searches long and at random.
+# `dev` is for a quick look while writing. No profile has a deadline: a slow machine is not a failing test.
 settings.register_profile("test", max_examples=100, derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile("check", settings.get_profile("test"), max_examples=40)
 settings.register_profile(
     "evidence",
     max_examples=10_000,

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from bobbin.records.reasons import InvalidRecord, Reason
     from bobbin.records.record import Blob, Plex, Record, Seal, validate
     from bobbin.records.signing import SigningKey
+    from bobbin.runtime.accounts import SyncReport
+    from bobbin.runtime.connection import Connection, Destination
     from bobbin.runtime.following import Following
     from bobbin.runtime.ingest import Form, Ingested
-    from bobbin.runtime.operations import Got, Listing, Placed, SyncReport
+    from bobbin.runtime.introduction import NotAdmitted, NotIntroduced
+    from bobbin.runtime.operations import Got, Listing, Placed
+    from bobbin.runtime.remote import RemoteFollowing
     from bobbin.runtime.statements import StatementCheck
     from bobbin.runtime.transfer import Exported, Problem
     from bobbin.store.base import Finding, Listed, Quarantined, Refusal, Snapshot, Stat
@@ -35,7 +39,9 @@ _HOMES = {
     "Address": "bobbin.records.coordinate",
     "Blob": "bobbin.records.record",
     "BobbinError": "bobbin.errors",
+    "Connection": "bobbin.runtime.connection",
     "Coordinate": "bobbin.records.coordinate",
+    "Destination": "bobbin.runtime.connection",
     "Exported": "bobbin.runtime.transfer",
     "Finding": "bobbin.store.base",
     "Following": "bobbin.runtime.following",
@@ -51,6 +57,8 @@ _HOMES = {
     "Listed": "bobbin.store.base",
     "Listing": "bobbin.runtime.operations",
     "NoLace": "bobbin.lace",
+    "NotAdmitted": "bobbin.runtime.introduction",
+    "NotIntroduced": "bobbin.runtime.introduction",
     "NoSuchKey": "bobbin.config.keys",
     "PeerError": "bobbin.errors",
     "Placed": "bobbin.runtime.operations",
@@ -63,13 +71,14 @@ _HOMES = {
     "Record": "bobbin.records.record",
     "Refusal": "bobbin.store.base",
     "RefusedRecord": "bobbin.lace",
+    "RemoteFollowing": "bobbin.runtime.remote",
     "ResourceError": "bobbin.errors",
     "Seal": "bobbin.records.record",
     "SigningKey": "bobbin.records.signing",
     "Snapshot": "bobbin.store.base",
     "Stat": "bobbin.store.base",
     "StatementCheck": "bobbin.runtime.statements",
-    "SyncReport": "bobbin.runtime.operations",
+    "SyncReport": "bobbin.runtime.accounts",
     "UsageError": "bobbin.errors",
     "Verifier": "bobbin.records.ids",
     "validate": "bobbin.records.record",
@@ -79,7 +88,9 @@ __all__ = [
     "Address",
     "Blob",
     "BobbinError",
+    "Connection",
     "Coordinate",
+    "Destination",
     "Exported",
     "Finding",
     "Following",
@@ -96,6 +107,8 @@ __all__ = [
     "Listing",
     "NoLace",
     "NoSuchKey",
+    "NotAdmitted",
+    "NotIntroduced",
     "PeerError",
     "Placed",
     "Plex",
@@ -107,6 +120,7 @@ __all__ = [
     "Record",
     "Refusal",
     "RefusedRecord",
+    "RemoteFollowing",
     "ResourceError",
     "Seal",
     "SigningKey",

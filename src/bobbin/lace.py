@@ -54,14 +54,18 @@ from bobbin.store.base import (
 from bobbin.store.sqlite import open_store
 
 if TYPE_CHECKING:
+    from bobbin.interlace.limits import Limits
+    from bobbin.policy.executables import Budgets
     from bobbin.policy.modules import Query, Selector
+    from bobbin.runtime.connection import Connection, Destination
     from bobbin.runtime.decisions import Decisions
     from bobbin.runtime.ingest import Form, Ingested
     from bobbin.runtime.operations import Participant
     from bobbin.runtime.transfer import Exported, Problem
+    from bobbin.wire.address import Address as PeerAddress
 
 _DECISIONS_MAX: Final = 4
-"""Query policies for which decisions are kept in memory."""
+"""Query policies, each with its budgets, for which decisions are kept in memory."""
 
 
 class NoLace(UsageError):
@@ -78,7 +82,7 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
     def __init__(self, layout: Layout, settings: Settings, store: Store) -> None:
         self._layout: Final = layout
         self._store: Final = store
-        self._decisions: Final[dict[str, Decisions]] = {}
+        self._decisions: Final[dict[tuple[str, Budgets], Decisions]] = {}
         self.settings: Final = settings
 
     # ---- opening and closing ----------------------------------------------------------------------------------
@@ -371,22 +375,91 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
 
     # ---- exchange ---------------------------------------------------------------------------------------------
 
-    def participant(self, policy: "str | Selector", query_policy: "str | Query | None" = None) -> "Participant":
+    def participant(
+        self,
+        policy: "str | Selector",
+        query_policy: "str | Query | None" = None,
+        *,
+        budgets: "Budgets | None" = None,
+    ) -> "Participant":
         """This lace as one side of an exchange, with its default key if it has that."""
+        from bobbin.policy.executables import Budgets, PolicyCache  # noqa: PLC0415 -- as below
         from bobbin.runtime.decisions import Decisions  # noqa: PLC0415 -- many programs never exchange
         from bobbin.runtime.operations import Participant, compiled_query, compiled_selector  # noqa: PLC0415
 
         query = compiled_query(query_policy)
-        name = "" if query is None else query.identifier
-        if name not in self._decisions:
+        kind = "" if query is None else query.identifier, budgets or Budgets()
+        if kind not in self._decisions:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
-            self._decisions[name] = Decisions(self._store, query=query)
+            self._decisions[kind] = Decisions(self._store, query=query, policies=PolicyCache(budgets=kind[1]))
         return Participant(
-            decisions=self._decisions[name],
+            decisions=self._decisions[kind],
             selector=compiled_selector(policy),
             key=self.key() if self.settings.default_key in self.key_names() else None,
             name=f"lace {self.settings.created}",
+        )
+
+    def connect(
+        self,
+        peer: "str | PeerAddress | Destination",
+        policy: "str | Selector | None" = None,
+        *,
+        verifier: str | None = None,
+        query_policy: "str | Query | None" = None,
+        limits: "Limits | None" = None,
+        budgets: "Budgets | None" = None,
+        workers: int | None = None,
+    ) -> "Connection":
+        """This lace and a peer elsewhere, for ``async with``: its address, the name of a known peer, or a destination.
+
+        ``verifier`` is the key that the peer must prove. What ``peers.toml`` says of the peer holds where the caller
+        says nothing: the policies and limits of a known name; for an address the key that is noted with it, which
+        ``verifier`` does not set aside. Nothing is dialled yet. ``workers`` processes check what arrives, once that is
+        much; without a number, one less than there are cores, up to four.
+        """
+        from bobbin.config.peers import parse_verifier, read_peer, read_peers  # noqa: PLC0415 -- many never exchange
+        from bobbin.runtime.connection import Connection, Destination, is_address, same_place  # noqa: PLC0415
+        from bobbin.wire import address as addresses  # noqa: PLC0415 -- as above
+
+        wanted = None if verifier is None else parse_verifier(verifier)
+        if isinstance(peer, Destination):
+            peer = peer if wanted is None else peer.demanding(wanted)
+            return Connection(
+                self, peer.peer(), policy, query_policy=query_policy, limits=limits, budgets=budgets, workers=workers
+            )
+        known = read_peers(self._layout.peers)
+        if isinstance(peer, str) and not is_address(peer):
+            entry = known.named(peer)
+            if entry is None or entry.address is None:
+                why = "nobody here is called" if entry is None else "there is no address for"
+                raise UsageError(f"{why} {peer!r}; a peer is a lace opened by Lace.open, an address, or a known name")
+            address = entry.address
+        else:
+            if not isinstance(peer, str | addresses.Address):
+                raise UsageError(f"a peer is an open lace, an address, or the name of a known one, not {peer!r}")
+            address = addresses.parse(peer) if isinstance(peer, str) else peer
+            entry = next((one for one in known.entries if one.address and same_place(one.address, address)), None)
+        if entry is None:
+            destination = Destination(address=address)
+        else:
+            destination = Destination(
+                address=address, name=entry.name, verifier=entry.verifier, certificate=entry.certificate
+            )
+        if wanted is not None:
+            destination = destination.demanding(wanted)
+        if policy is None and entry is not None and entry.policy is not None:
+            terms = read_peer(self._layout.peers, entry.name)
+            assert terms is not None, "it is in the file"
+            policy, query_policy, limits = terms.selector, query_policy or terms.query, limits or terms.limits
+        return Connection(
+            self,
+            destination.peer(),
+            policy,
+            query_policy=query_policy,
+            limits=limits,
+            budgets=budgets,
+            workers=workers,
         )
 
     @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-import bobbin.simulator.holdings
+import bobbin.simulator.decided
 from bobbin.errors import UsageError
 from bobbin.interlace.config import Bounded, Open
 from bobbin.interlace.effects import Effect, Ended, FixedPoint, Negotiated, SaveCursor, Send
@@ -186,7 +186,7 @@ def test_an_evaluation_sees_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> Non
 
     against = Against(config(), holdings)
     against.to_hello()
-    monkeypatch.setattr(bobbin.simulator.holdings, "decide", interrupted)
+    monkeypatch.setattr(bobbin.simulator.decided, "decide", interrupted)
     against.say(against.hello())
     assert seen[0].may_send == {record(0).hash}
     (block,) = [message for message in against.said if isinstance(message, Advertise)]

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from bobbin.datalog.limits import Limits as ProgramLimits
 from bobbin.datalog.local.budget import LimitExceeded
-from bobbin.errors import ResourceError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.interlace.config import Open
 from bobbin.interlace.effects import Persist
 from bobbin.interlace.events import (
@@ -15,12 +15,13 @@ from bobbin.interlace.events import (
     Fired,
     LinkClosed,
     OperandChanged,
+    PersistFailed,
     Started,
     StoreChanged,
     Undecodable,
 )
 from bobbin.interlace.limits import SECOND_NS, Limits, Service
-from bobbin.interlace.messages import Advertise, Delivered, Message, Partition, Request, Transfer
+from bobbin.interlace.messages import Advertise, Delivered, Hello, Message, Partition, Request, Setup, Transfer
 from bobbin.interlace.offers import Offers
 from bobbin.interlace.reasons import LimitReached, Reason
 from bobbin.interlace.result import Result
@@ -164,6 +165,30 @@ def test_a_foreign_source_aborts() -> None:
     assert not meeting.there.records
 
 
+@pytest.mark.parametrize("line", ["Nonsense('x'", "Advertised('x')x", "Hello-TAI('x')", "TickReady('\\x')", "A('\\n')"])
+@pytest.mark.parametrize("kind", [Setup, Hello, Advertise, Request, Transfer])
+def test_one_bad_line_spoils_its_block(kind: type[Message], line: str) -> None:
+    """IL-261: whatever else the block says, and in whichever phase it comes."""
+    meeting = meet(records(2), [], codec=True)
+
+    def channel(sender: Side, receiver: Side) -> Channel:
+        way = CodecChannel(sender.machine, receiver.machine)
+        push = way.push
+
+        def spoil(message: Message) -> None:
+            if isinstance(message, kind) and sender is meeting.left:
+                way._pieces.append(f"{line}\n".encode())
+            push(message)
+
+        way.push = spoil  # type: ignore[method-assign]
+        return way
+
+    meeting.pair = Pair(meeting.left, meeting.right, clock=meeting.clock, channel=channel)
+    _, right = meeting.run()
+    assert right.reason is Reason.MALFORMED_BLOCK
+    assert not meeting.there.records
+
+
 class _Failing(Watched):
     def __init__(self, error: Exception, *, at: int) -> None:
         super().__init__(records(2))
@@ -173,6 +198,25 @@ class _Failing(Watched):
     def _fail(self) -> None:
         if self.evaluations == self._at:
             raise self._error
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_cannot_be_stored_counts_as_not_delivered(*, cancelled: bool) -> None:
+    """IL-033: the exchange ends, once, for the reason that came first."""
+    against = Against(config())
+    against.to_transfer([record(1), record(2)])
+    against.holds_back = True
+    against.say(delivered(record(1), last=False))
+    if cancelled:
+        against.give(Cancelled())
+        assert against.result is None
+    against.give(PersistFailed("the disk is full"))
+    result = _ended(against)
+    expected = (Reason.CANCELLED, "this side ended the exchange") if cancelled else (Reason.STORE, "the disk is full")
+    assert (result.reason, result.detail) == expected
+    assert (result.received, result.deferred) == (frozenset(), hashes([record(1), record(2)]))
+    with pytest.raises(UsageError):
+        against.give(PersistFailed("the disk is full"))
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

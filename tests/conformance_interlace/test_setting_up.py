@@ -8,7 +8,7 @@ from bobbin.datalog.canonicalise import identifier
 from bobbin.errors import UsageError
 from bobbin.interlace.config import Config
 from bobbin.interlace.effects import Negotiated
-from bobbin.interlace.events import Started
+from bobbin.interlace.events import LinkClosed, Started
 from bobbin.interlace.limits import NAMES, Limits, Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Hello, Message, Partition, Request, Setup, Transfer
@@ -529,6 +529,19 @@ def test_one_machine_per_link() -> None:
     assert first.machine.epoch is not None
     assert second.machine.epoch is not None
     assert (len(first.machine.epoch.learned), len(second.machine.epoch.learned)) == (3, 0)
+
+
+def test_a_cursor_is_of_one_link() -> None:
+    """IL-024, IL-034: two links over the same store, one after the other, with one plan and one source."""
+    store = Watched()
+    for key, known in (("one", 0), ("other", 0), ("one", 3)):
+        against = Against(config(cursor_key=key), store.beside())
+        against.to_loop()
+        assert against.machine.epoch is not None
+        assert len(against.machine.epoch.learned) == known
+        against.claiming(map(against.claim, records(3)))
+        against.give(LinkClosed())
+    assert store.cursors.keys() == {"one", "other"}
 
 
 def test_a_machine_starts_once() -> None:

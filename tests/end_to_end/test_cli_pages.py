@@ -7,8 +7,11 @@ blocks are run there at the end.
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,17 @@ def _examples(page: Path) -> list[tuple[str, list[str]]]:
 def _pattern(lines: list[str]) -> re.Pattern[str]:
     parts = [r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n" for line in lines]
     return re.compile("".join(parts))
+
+
+@pytest.fixture(autouse=True)
+def _end_nodes(tmp_path: Path) -> Iterator[None]:
+    """End the nodes that an example has started and that no example has stopped, since one before failed."""
+    yield
+    for events in tmp_path.glob("*.events"):
+        for process in re.findall(r'"process":(\d+)', events.read_text(encoding="utf-8")):
+            with suppress(OSError):  # it is over, or ends at this moment
+                if Path(f"/proc/{process}/cwd").readlink() == tmp_path.resolve():
+                    os.kill(int(process), signal.SIGKILL)
 
 
 @pytest.mark.slow

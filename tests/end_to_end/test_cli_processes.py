@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.runtime.ingest import BATCH_RECORDS_MAX
 from tests.end_to_end.command import AT, COMMAND, PLACE, PLEX_1, bobbin, environment
 from tests.unit.cli.damaged import write_damaged
 
@@ -112,8 +111,8 @@ def test_a_signal_ends_an_import_in_order(lace: Path, tmp_path: Path, number: si
     assert process.stdin is not None
     bundle = (lace.parent / "x.bundle").read_bytes()
     with ledger.open() as acknowledged:
-        # More than one commit and the worker's queue take, and stdin stays open: the signal finds the import at work.
-        process.stdin.write(bundle * (4 * BATCH_RECORDS_MAX // 600))
+        # Far less than fills a commit or the worker's queue, and stdin stays open: the signal finds the import waiting.
+        process.stdin.write(bundle)
         process.stdin.flush()
         assert json.loads(acknowledged.readline())["duplicate"] > 0
         process.send_signal(number)

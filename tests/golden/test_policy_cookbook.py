@@ -9,7 +9,7 @@ from bobbin.policy import intersect, unite
 from bobbin.policy.cases import CaseFile, parse_cases, run_cases
 from bobbin.policy.check import check, identify
 from bobbin.policy.decide import evaluate
-from bobbin.policy.executables import make_policy
+from bobbin.policy.executables import Part, make_policy
 from bobbin.policy.layout import lay_out
 from bobbin.policy.modules import Query, Role, Selector, compile_query, compile_selector
 from bobbin.policy.narrate import narrate
@@ -118,6 +118,8 @@ def test_the_explanation_on_the_page_is_real(golden: Golden) -> None:
     file, own, query = _load("members.policy.cases")
     (case,) = [case for case in file.cases if case.title == "who has left writes no more"]
     link = make_policy(own, own, own_origin=case.here, peer_origin=case.peer, query=query)
-    text = narrate(explain(evaluate(link, case.situation), case.records["note"]))
+    text = narrate(
+        explain(evaluate(link, case.situation), case.records["note"]), texts={Part.OWN_SELECTOR: "members.policy"}
+    )
     golden("policy/withheld.txt", text)
     assert _blocks("golden")["policy/withheld.txt"] == text

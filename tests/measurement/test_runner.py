@@ -50,6 +50,15 @@ def test_questions_are_found_by_their_run_function(collection: Collection) -> No
     assert question_names(collection) == ["good"]
 
 
+def test_a_question_that_takes_very_long_is_run_when_it_is_named(collection: Collection) -> None:
+    (collection.modules / "long_one.py").write_text(f"ONLY_BY_NAME: bool = True\n{_GOOD}")
+    assert question_names(collection) == ["good", "long_one"]
+    assert main(collection, []) == 0
+    assert [path.name for path in collection.results.iterdir()] == ["good.json"]
+    assert main(collection, ["long-one"]) == 0
+    assert sorted(path.name for path in collection.results.iterdir()) == ["good.json", "long_one.json"]
+
+
 def test_a_run_leaves_a_report_and_a_page(collection: Collection) -> None:
     assert main(collection, []) == 0
     assert [path.name for path in collection.results.iterdir()] == ["good.json"]

@@ -146,7 +146,7 @@ def _take_a_setup_at_any_time(self: InterlaceMachine, message: Setup) -> None:
 def _answer_with_everything(self: Offers, questions: Questions, limits: Limits) -> Advertise:
     if not questions.lists:
         return Advertise()
-    return Advertise(records=self._list(self._advertisements, limits))
+    return Advertise(records=self._list(self._held, limits))
 
 
 def _forget_what_moved(

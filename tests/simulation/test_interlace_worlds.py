@@ -12,9 +12,14 @@ from tests.simulation.interlace_mutants import MUTANTS, planted
 
 BLOCK = 20
 WORLDS = 500
+QUICK = 100
+"""Worlds that every check runs; all the others are for `make test`."""
 
 
-@pytest.mark.parametrize("first", range(0, WORLDS, BLOCK))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, WORLDS, BLOCK)],
+)
 def test_every_promise_is_kept(first: int) -> None:
     summary = run_block(range(first, first + BLOCK))
     assert summary.failures == {}
@@ -23,6 +28,7 @@ def test_every_promise_is_kept(first: int) -> None:
     assert summary.counts["fixed points by brute force"] > BLOCK // 4
 
 
+@pytest.mark.slow
 def test_the_sample_has_everything_that_worlds_are_about() -> None:
     counts = run_block(range(80)).counts
     for what in ("hostile worlds", "byte worlds", "disk worlds", "crash", "break", "cancel", "jump", "operand", "lift"):

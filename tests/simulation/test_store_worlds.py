@@ -11,7 +11,7 @@ from bobbin.store.base import Store
 from bobbin.store.sqlite.store import SqliteStore
 
 
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (10, 20, 30))])
 def test_every_promise_is_kept(first: int) -> None:
     tally = run_worlds(range(first, first + 10), open_simulated)
     assert tally.crashes > 10, "a simulation without power cuts shows nothing"

@@ -17,6 +17,8 @@ from bobbin.errors import BobbinError, IntegrityError, ResourceError, UsageError
 from bobbin.lace import NoLace, RefusedRecord
 from bobbin.records import ids
 from bobbin.records.record import build_blob, build_plex, validate
+from bobbin.records.signing import SigningKey
+from bobbin.wire.address import parse as parse_address
 
 AT = "1640995200:000000000"
 PLEX_1 = "P.tyYEj0zIBrq7IDVBPzaErPIq5p03OhpTTm14ePsSz80.H3"
@@ -486,3 +488,52 @@ def test_a_copy_is_of_one_moment_and_goes_away(lace: Lace) -> None:
         folder = copy.path
     assert lace.have(PLEX_1)
     assert not folder.exists()
+
+
+# ---- peers elsewhere ------------------------------------------------------------------------------------------------
+
+
+def test_a_peer_elsewhere_is_an_address_or_a_known_name(lace: Lace) -> None:
+    assert lace.connect("tcp:127.0.0.1:4790", EVERYTHING) is not None
+    assert lace.connect(parse_address("stdio"), EVERYTHING) is not None
+    with pytest.raises(UsageError, match="nobody here is called 'lab'"):
+        lace.connect("lab", EVERYTHING)
+    with pytest.raises(UsageError, match="not an address"):
+        lace.connect("ftp:lab", EVERYTHING)
+    with pytest.raises(UsageError, match="a peer is an open lace, an address"):
+        lace.connect(object(), EVERYTHING)  # type: ignore[arg-type]
+
+
+def test_what_is_noted_of_a_peer_holds_where_the_caller_says_nothing(lace: Lace) -> None:
+    (lace.path / "lab.policy").write_text(EVERYTHING)
+    verifier = lace.new_key().verifier
+    (lace.path / "peers.toml").write_text(
+        f'[[peer]]\nname = "lab"\nverifier = "{verifier}"\naddress = "unix:/nowhere"\npolicy = "lab.policy"\n'
+        f'[[peer]]\nname = "shy"\nverifier = "{SigningKey.from_secret(bytes(31) + b"1").verifier}"\n'
+    )
+    (lace.path / "peers.toml").chmod(0o600)
+    with pytest.raises(UsageError, match="there is no address for 'shy'"):
+        lace.connect("shy", EVERYTHING)
+    other = SigningKey.from_secret(bytes(31) + b"2").verifier
+    for peer in ("lab", "unix:/nowhere"):
+        with pytest.raises(UsageError, match=f"lab is known by another key, {verifier}"):
+            lace.connect(peer, verifier=other)
+    with pytest.raises(UsageError, match="no verifier"):
+        lace.connect("tcp:127.0.0.1", verifier="V.x")
+    # With the policy that is noted it gets as far as dialling; without one it does not.
+    for peer in ("lab", "unix:/nowhere"):
+        with pytest.raises(ResourceError):
+            lace.sync(peer)
+    with pytest.raises(UsageError, match="given none"):
+        lace.sync("unix:/elsewhere")
+
+
+@pytest.mark.parametrize("spelled", ["tls:lab.example:4791", "tls:LAB.example"])
+def test_what_is_noted_of_a_peer_holds_for_its_address_however_it_is_spelled(lace: Lace, spelled: str) -> None:
+    noted, other = (SigningKey.from_secret(bytes(31) + last).verifier for last in (b"1", b"2"))
+    peers = lace.path / "peers.toml"
+    peers.write_text(f'[[peer]]\nname = "lab"\nverifier = "{noted}"\naddress = "tls:lab.example"\n')
+    peers.chmod(0o600)
+    with pytest.raises(UsageError, match="lab is known by another key"):
+        lace.connect(spelled, EVERYTHING, verifier=other)
+    assert lace.connect(spelled, EVERYTHING, verifier=noted) is not None

@@ -10,13 +10,16 @@ from bobbin.cli.commands.backup import backup
 from bobbin.cli.commands.compact import compact
 from bobbin.cli.commands.export import export
 from bobbin.cli.commands.facts import facts
+from bobbin.cli.commands.follow import follow
 from bobbin.cli.commands.fsck import fsck
 from bobbin.cli.commands.get import get
 from bobbin.cli.commands.import_ import import_
 from bobbin.cli.commands.init import init
 from bobbin.cli.commands.key import key_list, key_new, key_show
 from bobbin.cli.commands.lift import lift
+from bobbin.cli.commands.links import links
 from bobbin.cli.commands.list import list_records
+from bobbin.cli.commands.peers import peers_add, peers_list, peers_remove, peers_show
 from bobbin.cli.commands.policy_build import policy_build
 from bobbin.cli.commands.policy_check import policy_check
 from bobbin.cli.commands.policy_diff import policy_diff
@@ -28,26 +31,31 @@ from bobbin.cli.commands.policy_test import policy_test
 from bobbin.cli.commands.put import put
 from bobbin.cli.commands.quarantine import quarantine_list, quarantine_release, quarantine_show
 from bobbin.cli.commands.refusals import refusals
+from bobbin.cli.commands.remote import remote_get, remote_list, remote_put
 from bobbin.cli.commands.remove import remove
 from bobbin.cli.commands.replay import replay
+from bobbin.cli.commands.serve import serve
 from bobbin.cli.commands.show import show
 from bobbin.cli.commands.sign import sign
 from bobbin.cli.commands.stat import stat
 from bobbin.cli.commands.statement import statement_check, statement_show
 from bobbin.cli.commands.sync import sync
+from bobbin.cli.commands.top import top
 from bobbin.cli.commands.verify import verify
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.single import SingleValued
 
 START: Final = "Start"
 RECORDS: Final = "Records"
 FILES: Final = "In and out"
 POLICY: Final = "Policy"
 EXCHANGE: Final = "Exchange"
+NODE: Final = "Node"
 CARE: Final = "Care"
 
 _EPILOG: Final = (
     "Exit codes: 0 all done · 1 not all (not found, rejected) · 2 usage · 3 lace or key damaged · 4 machine failed · "
-    "5 try again · 7 policy wrong. All of them: docs/cli.md"
+    "5 try again · 6 peer at fault · 7 policy wrong. All of them: docs/cli.md"
 )
 
 app = typer.Typer(
@@ -61,6 +69,8 @@ app = typer.Typer(
 key = typer.Typer(no_args_is_help=True, help="Signing keys: make, show, list.")
 quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: list, show, release.")
 statement = typer.Typer(no_args_is_help=True, help="What one side has sealed about an exchange: show, check.")
+peers = typer.Typer(no_args_is_help=True, help="Known peers: list, show, add, remove.")
+remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewhere: get, list, put.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
 
 
@@ -94,7 +104,7 @@ def _help(function: Callable[..., object]) -> str:
 
 
 def _add(parent: typer.Typer, name: str, function: Callable[..., ExitCode], panel: str | None = None) -> None:
-    parent.command(name, help=_help(function), rich_help_panel=panel)(function)
+    parent.command(name, cls=SingleValued, help=_help(function), rich_help_panel=panel)(function)
 
 
 app.callback(help=_help(_root))(_root)
@@ -134,10 +144,24 @@ _add(policy, "diff", policy_diff)
 _add(policy, "explain", policy_explain)
 
 _add(app, "sync", sync, EXCHANGE)
+_add(app, "follow", follow, EXCHANGE)
+app.add_typer(remote, name="remote", rich_help_panel=EXCHANGE)
+_add(remote, "get", remote_get)
+_add(remote, "list", remote_list)
+_add(remote, "put", remote_put)
 app.add_typer(statement, name="statement", rich_help_panel=EXCHANGE)
 _add(statement, "show", statement_show)
 _add(statement, "check", statement_check)
 _add(app, "replay", replay, EXCHANGE)
+
+_add(app, "serve", serve, NODE)
+app.add_typer(peers, name="peers", rich_help_panel=NODE)
+_add(peers, "list", peers_list)
+_add(peers, "show", peers_show)
+_add(peers, "add", peers_add)
+_add(peers, "remove", peers_remove)
+_add(app, "links", links, NODE)
+_add(app, "top", top, NODE)
 
 _add(app, "stat", stat, CARE)
 _add(app, "fsck", fsck, CARE)

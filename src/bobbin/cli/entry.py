@@ -106,7 +106,9 @@ def _report_error(as_json: bool, error: BobbinError | OSError) -> int:
         extra["reason"] = reason
     if isinstance(error, InvalidPolicyFile):
         extra["mistakes"] = [mistake.value() for mistake in error.mistakes]
-    _report(as_json, code.name.lower().replace("_", "-"), message, code, extra=extra)
+    is_damage = isinstance(error, ResourceError) and code is ExitCode.INTEGRITY and "fsck" not in message
+    hint = "`bobbin fsck DIR` lists what is damaged in a lace, and changes nothing." if is_damage else None
+    _report(as_json, code.name.lower().replace("_", "-"), message, code, hint=hint, extra=extra)
     return code
 
 

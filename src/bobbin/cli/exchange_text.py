@@ -1,16 +1,21 @@
 """The account of an exchange, for people and for programs, and the exit code that it deserves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.output import Json, Output
 from bobbin.cli.text import count_text, size_text
+from bobbin.errors import BobbinError, PeerError, ProgramError, ResourceError
 
 if TYPE_CHECKING:
     from bobbin.interlace.result import Result
     from bobbin.interlace.schema import Schema
-    from bobbin.runtime.operations import Agreed, Explained, SyncReport
+    from bobbin.policy.executables import Part
+    from bobbin.runtime.accounts import Agreed, Explained, SyncReport
 
 SHOWN_MAX: Final = 20
 """Records of one kind that are listed for people; programs get all."""
@@ -20,8 +25,10 @@ def ending(report: "SyncReport") -> "Result":
     """The result that says why the exchange ended: the peer's, where all that ours knows is that the link is gone."""
     from bobbin.interlace.reasons import Reason
 
-    there = report.peer_rounds[-1]
-    return there if report.result.reason is Reason.LINK_LOST and there.reason is not None else report.result
+    there = report.peer_rounds[-1] if report.peer_rounds else None
+    if there is None or there.reason is None or report.result.reason is not Reason.LINK_LOST:
+        return report.result
+    return there
 
 
 def code_of(report: "SyncReport") -> ExitCode:
@@ -30,7 +37,7 @@ def code_of(report: "SyncReport") -> ExitCode:
 
     last = ending(report)
     if last.fixed_point:
-        is_all = not (report.rejected or report.rejected_there or report.not_available)
+        is_all = not (report.rejected or report.rejected_there or report.not_available or report.not_available_there)
         return ExitCode.OK if is_all else ExitCode.NOT_ALL
     if last.limit is not None or last.reason is Reason.CANCELLED:
         return ExitCode.NOT_ALL
@@ -41,6 +48,33 @@ def code_of(report: "SyncReport") -> ExitCode:
         Reason.PHASE_TIMEOUT: ExitCode.TRY_AGAIN,
     }
     return ExitCode.PEER if last.reason is None else codes.get(last.reason, ExitCode.PEER)
+
+
+def hints(report: "SyncReport", here: Path, there: Path | None, *, unexplained: bool = False) -> Iterator[str]:
+    """What the user should look at: a store at fault, and an explanation that was asked for and is not there.
+
+    What a side offered and then could not serve has gone meanwhile, or is damaged. ``there`` is None where the other
+    lace is elsewhere.
+    """
+    from bobbin.interlace.reasons import Reason
+
+    if unexplained:
+        yield "nothing is explained: the exchange ended before any rules had decided"
+    has_failed = report.result.reason is Reason.STORE
+    has_failed_there = any(result.reason is Reason.STORE for result in report.peer_rounds[-1:])
+    for lace, whose, failed, missed in (
+        (here, "this lace", has_failed, {*report.not_available_there, *report.rejected_there}),
+        (there, "the other lace", has_failed_there, {*report.not_available, *report.rejected}),
+    ):
+        ask = "its owner can say" if lace is None else f"`bobbin fsck {lace}` says"
+        if failed:
+            yield f"the store of {whose} has failed; {ask} whether it is damaged"
+        elif missed:
+            count = count_text(len(missed), "record")
+            yield (
+                f"{whose} offered {count} that it could not serve as it should: removed meanwhile, or damaged; "
+                f"{ask} which"
+            )
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------
@@ -54,25 +88,37 @@ def account(out: Output, report: "SyncReport") -> Iterator[str]:
     ):
         amount = f"{count_text(len(records), 'record')}, {size_text(size)}" if records else "nothing"
         yield f"{word:<14} {amount}"
-    yield from _listed(out, "rejected", report.rejected)
-    yield from _listed(out, "rejected there", report.rejected_there)
-    yield from _listed(out, "not available", dict.fromkeys(report.not_available, ""))
-    yield from _listed(out, "deferred", dict.fromkeys(report.result.deferred, ""))
+    for word, named in (
+        ("rejected", report.rejected),
+        ("rejected there", report.rejected_there),
+        ("not available", dict.fromkeys(report.not_available, "")),
+        ("not served", dict.fromkeys(report.not_available_there, "")),
+        ("deferred", dict.fromkeys(report.result.deferred, "")),
+    ):
+        yield from _listed(out, word, named, report.places, fg="red")
+    # By the choice of whoever removed them: nothing is wrong, but nobody should wonder.
+    yield from _listed(out, "refused", _removed(report.refused), report.places, fg="yellow")
+    yield from _listed(out, "refused there", _removed(report.refused_there), report.places, fg="yellow")
     yield f"{'phases':<14} {_phases(report)}"
     for number, result in enumerate(report.rounds[:-1], start=1):
         moved = f"{len(result.received):,} received, {len(result.sent):,} sent"
-        limit = result.limit or report.peer_rounds[number - 1].limit
-        yield f"{f'round {number}':<14} stopped at the limit {limit} ({moved}); the next one went on"
+        limit = result.limit or next((there.limit for there in report.peer_rounds[number - 1 : number]), None)
+        why = "lost its link" if limit is None else f"stopped at the limit {limit}"
+        yield f"{f'round {number}':<14} {why} ({moved}); the next one went on"
     yield _ended(out, report)
 
 
-def _listed(out: Output, word: str, records: Mapping[str, str]) -> Iterator[str]:
+def _listed(out: Output, word: str, records: Mapping[str, str], places: Mapping[str, str], *, fg: str) -> Iterator[str]:
     if records:
-        yield f"{word:<14} {out.style(count_text(len(records), 'record'), fg='red')}"
+        yield f"{word:<14} {out.style(count_text(len(records), 'record'), fg=fg)}"
     for record in sorted(records)[:SHOWN_MAX]:
-        yield out.style(f"  {record}  {records[record]}".rstrip())
+        yield out.style("  " + "  ".join(filter(None, (record, places.get(record), records[record]))))
     if len(records) > SHOWN_MAX:
         yield f"  … {len(records) - SHOWN_MAX} more; --json lists all"
+
+
+def _removed(refused: Mapping[str, str]) -> dict[str, str]:
+    return {record: f"removed: {reason}" for record, reason in refused.items()}
 
 
 def _phases(report: "SyncReport") -> str:
@@ -84,6 +130,8 @@ def _phases(report: "SyncReport") -> str:
 
 
 def _ended(out: Output, report: "SyncReport") -> str:
+    from bobbin.interlace.reasons import Reason
+
     last = ending(report)
     effort = count_text(report.iterations, "iteration")
     if len(report.rounds) > 1:
@@ -94,9 +142,39 @@ def _ended(out: Output, report: "SyncReport") -> str:
     whose = "" if last is report.result else "the other side: "
     why = f"{last.reason}: {whose}{last.detail}"
     if last.limit is None:
-        return f"{out.style('ended early', fg='red', bold=True)}, {out.style(why)} ({effort})"
+        hint = ". --limits large gives rules more room" if last.reason is Reason.EVALUATION else ""
+        if last.reason is Reason.LINK_LOST and not report.peer_rounds and (report.received or report.sent):
+            # A peer elsewhere that comes to a limit first closes the link, and does not say why.
+            hint = f". The peer may have come to a limit; --rounds {len(report.rounds) + 1} goes on"
+        return f"{out.style('ended early', fg='red', bold=True)}, {out.style(why)} ({effort}){hint}"
     more = f"--rounds {len(report.rounds) + 1} goes on; --limits large allows more at a time"
     return f"{out.style('not finished', fg='yellow', bold=True)}, {out.style(why)} ({effort}). {more}"
+
+
+def ended(report: "SyncReport") -> str:
+    """Why an exchange ended before the fixed point, for a command that gives no account."""
+    last = ending(report)
+    return f"the exchange ended early, {last.reason}: {last.detail}"
+
+
+def why_ended(report: "SyncReport") -> str:
+    """The reason of an end before the fixed point, in one word: that of the exchange, or the limit."""
+    last = ending(report)
+    return last.limit or str(last.reason)
+
+
+def error_of(report: "SyncReport") -> BobbinError | None:
+    """The error of an exchange whose end is somebody's fault; None where it converged, or came to a limit of ours."""
+    code, words = code_of(report), ended(report)
+    match code:
+        case ExitCode.TRY_AGAIN | ExitCode.RESOURCE:
+            return ResourceError(words, retry=code is ExitCode.TRY_AGAIN)
+        case ExitCode.PEER:
+            return PeerError(why_ended(report), words)
+        case ExitCode.PROGRAM:
+            return ProgramError(words)
+        case _:
+            return None
 
 
 def ledger(out: Output, report: "SyncReport") -> Iterator[str]:
@@ -140,15 +218,56 @@ def _fields(schema: "Schema") -> str:
     return "all" if schema.all else ", ".join(sorted(schema.names)) or "none"
 
 
-def explained(out: Output, one: "Explained", *, refusals: Sequence[str | None], full: bool = False) -> Iterator[str]:
+class Told(Struct, frozen=True, kw_only=True):
+    """What the reader of an explanation has in hand, of this side and of the other."""
+
+    refusals: tuple[str | None, str | None] = (None, None)
+    """Why the record was removed there, if it was."""
+    texts: "tuple[Mapping[Part, str], Mapping[Part, str]]" = ({}, {})
+    """The files of the policies."""
+    full: bool = False
+
+
+def explained(out: Output, one: "Explained", told: Told) -> Iterator[str]:
     """What became of one record, and how both sides judge it now."""
     from bobbin.policy.narrate import narrate
 
-    yield out.style(f"{one.record}: {one.fate}", bold=True)
-    for whose, verdict, refusal in zip(("this side", "the other side"), (one.own, one.peer), refusals, strict=True):
+    yield out.style(f"{one.record}: {one.fate}; {_holders(one)}", bold=True)
+    if not one.is_known and told.refusals == (None, None):
+        yield "  no rule was asked about it: it was neither offered nor requested"
+        return
+    sides = zip(("this side", "the other side"), (one.own, one.peer), told.refusals, told.texts, strict=True)
+    for whose, verdict, refusal, texts in sides:
+        if verdict is None:
+            yield out.style(f"{whose}: {one.remark}")
+            continue
         yield f"{whose}, now that the exchange is over:"
-        lines = narrate(verdict, full=full, refusal=refusal).splitlines()[1:]
+        lines = narrate(verdict, full=told.full, refusal=refusal, texts=texts, is_over=True).splitlines()[1:]
         yield from (out.style(line) for line in lines)
+
+
+def _holders(one: "Explained") -> str:
+    match one.held, one.held_there:
+        case True, True:
+            return "both sides have it"
+        case True, False:
+            return "only this side has it"
+        case False, True:
+            return "only the other side has it"
+        case True, None:
+            return "this side has it"
+        case False, None:
+            return "this side does not have it"
+        case _:
+            return "neither side has it"
+
+
+def unknown(out: Output, place: str, *, is_elsewhere: bool) -> Iterator[str]:
+    """What can be said about a coordinate at which there is nothing."""
+    who = "this side has no record there" if is_elsewhere else "neither side has a record there"
+    yield out.style(f"{place}: not moved; {who}, before the exchange or after it", bold=True)
+    if is_elsewhere:
+        yield "  if the peer has one, one of the policies does not let this side have it"
 
 
 # ---- for programs ---------------------------------------------------------------------------------------------------
@@ -173,13 +292,18 @@ def value_of(report: "SyncReport") -> dict[str, Json]:
         "rejected": report.rejected,
         "rejected_there": report.rejected_there,
         "not_available": sorted(report.not_available),
+        "not_served": sorted(report.not_available_there),
         "deferred": sorted(report.result.deferred),
         "bytes_received": report.bytes_received,
         "bytes_sent": report.bytes_sent,
         "phases": {
             phase: {"messages": figure.messages, "bytes": figure.bytes} for phase, figure in report.figures.items()
         },
+        "refused": report.refused,
+        "refused_there": report.refused_there,
+        "places": report.places,
         "statement": report.statement,
+        "standing_statement": report.standing_statement,
         "receipts": list(report.receipts),
     }
 

@@ -38,11 +38,13 @@ MEANING: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.USAGE: "The command line makes no sense as it stands, or names a lace or a key that is not there. "
         "Nothing was changed.",
         ExitCode.INTEGRITY: "The lace itself is not what it should be, `lace.toml` and key files included: "
-        "damaged bytes, readable secrets.",
+        "damaged bytes, readable secrets. Or a known peer has proven another key than the known one.",
         ExitCode.RESOURCE: "The machine failed: disk full, no permission, a file to read or a folder to write to is "
-        "missing. What was acknowledged stays.",
-        ExitCode.TRY_AGAIN: "The machine failed in a way that may pass: another process holds the store. Try again.",
-        ExitCode.PEER: "A remote side broke the protocol. Nothing of its message was kept.",
+        "missing. Or a certificate is not the right one. What was acknowledged stays.",
+        ExitCode.TRY_AGAIN: "The machine or the network failed in a way that may pass: another process holds the "
+        "store, a peer cannot be reached, no node runs. Try again.",
+        ExitCode.PEER: "A remote side broke the protocol, is not who it should be, or does not let us in. Nothing of "
+        "its message was kept.",
         ExitCode.PROGRAM: "A policy text is wrong, or its rules went past a limit. Nothing of it was used.",
         ExitCode.BUG: "Bobbin has a bug. The traceback on stderr belongs in a report.",
         ExitCode.INTERRUPTED: "Interrupted (Ctrl-C). What was acknowledged stays.",

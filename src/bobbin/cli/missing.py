@@ -1,5 +1,6 @@
 """What to say when a record is not there: often it is, inside another one."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bobbin.cli.exit_codes import ExitCode
@@ -11,11 +12,18 @@ if TYPE_CHECKING:
     from bobbin.records.ids import HashText
 
 
-def record_not_found(out: Output, lace: "Lace", wanted: Address | Coordinate) -> ExitCode:
-    """Say that a record is not stored, and which stored one holds it, if any does."""
+def record_not_found(
+    out: Output, lace: "Lace", wanted: Address | Coordinate, *, also: Path | None = None, asked: str | None = None
+) -> ExitCode:
+    """Say that a record is not stored, and which stored one holds it, if any does.
+
+    ``also`` is another lace in which a coordinate was looked up; ``asked`` is a peer elsewhere that did not give it.
+    """
+    gave = "" if asked is None else f", and {asked} gives none"
     if isinstance(wanted, Coordinate):
-        return not_found(out, f"there is no record at {wanted} in {lace.path}")
-    sentence = f"there is no record {wanted.hash} in {lace.path}"
+        where = f"in {lace.path}" if also is None else f"in {lace.path} or in {also}"
+        return not_found(out, f"there is no record at {wanted} {where}{gave}")
+    sentence = f"there is no record {wanted.hash} in {lace.path}{gave}"
     holder = _holder(lace, wanted.hash)
     if holder is None:
         return not_found(out, f"{sentence} (a hash has no checksum: with one wrong symbol it names another record)")

@@ -113,13 +113,16 @@ def parse_wanted(text: str) -> Address | Coordinate:
         case Address() | Coordinate():
             return parsed
         case Prefix():
-            raise UsageError(f"{text} is a prefix and names many records; `bobbin list` shows them")
+            ending = f"; without the / at its end it is the record {text[:-1]}" if parsed.name else ""
+            raise UsageError(f"{text} is a prefix: the records below it, which `bobbin list` shows, not one{ending}")
         case _:
             assert_never(parsed)
 
 
 def parse_place(text: str) -> Coordinate | Prefix:
     """What ``list`` takes: a coordinate or a prefix."""
+    if _LIKE_A_HASH.search(text):
+        raise CoordinateError(f"{text} is a hash and names one record; `bobbin show` shows it")
     parsed = coordinate.parse(text)
     if isinstance(parsed, Address):
         raise CoordinateError(f"{text} names one record; `bobbin show` shows it")

@@ -16,6 +16,7 @@ from bobbin.errors import ProgramError, UsageError
 if TYPE_CHECKING:
     from bobbin.datalog.diagnostics import Diagnostic
     from bobbin.policy.check import Remark
+    from bobbin.policy.executables import Part
     from bobbin.policy.modules import Query, Role, Selector
 
 _BYTES_MAX: Final = 16 * 1024 * 1024
@@ -84,6 +85,14 @@ def at_place(file: str, found: "Diagnostic | Remark") -> str:
     return f"{shown_name(file)}:{found}"
 
 
+def texts_of(own: str, peer: str | None = None, query: str | None = None) -> "dict[Part, str]":
+    """The files that the programs of a decision were read from, for explanations that cite lines."""
+    from bobbin.policy.executables import Part
+
+    files = {Part.OWN_SELECTOR: own, Part.PEER_SELECTOR: peer, Part.QUERY: query}
+    return {part: shown_name(file) for part, file in files.items() if file is not None}
+
+
 @contextmanager
 def naming(file: str) -> Iterator[None]:
     """Say in which file a mistake is."""
@@ -130,11 +139,20 @@ def load_module(file: str, role: "Role | None" = None) -> "Selector | Query":
 
 
 def load_selector(file: str) -> "Selector":
-    """A valid selector from a file."""
+    """A valid selector from a file. A query policy in its place is named as what it is."""
+    from bobbin.datalog.parse import parse
     from bobbin.policy.modules import compile_selector
+    from bobbin.policy.vocabulary import QUERYABLE, SELECTOR
 
     text = read_policy(file)
     with naming(file):
+        heads = parse(text).heads()
+        if QUERYABLE in heads and heads.isdisjoint(SELECTOR.exports):
+            raise UsageError(
+                f"{shown_name(file)} is a query policy (it defines {QUERYABLE}), and a policy that says which records "
+                f"are exchanged is wanted (it defines {' or '.join(sorted(SELECTOR.exports))}). What the other side's "
+                "rules may see is given with --query-policy"
+            )
         return compile_selector(text)
 
 

@@ -12,6 +12,7 @@ import typer
 from msgspec import Struct
 
 from bobbin.cli.times import FORMS, parse_time
+from bobbin.records.coordinate import Coordinate
 
 if TYPE_CHECKING:
     from bobbin.facts.relations import FactSource
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from bobbin.policy.claims import Claims
     from bobbin.policy.operands import Origin
     from bobbin.policy.runtime_facts import RuntimeFacts
-    from bobbin.store.base import Refusal
+    from bobbin.records.ids import HashText
+    from bobbin.store.base import Refusal, View
 
 _PEER_HELP = "The other side: its verifier, or source:LABEL for one that has proven nothing."
 
@@ -122,6 +124,21 @@ def offered_claims(peer: "Origin", folder: Path | None) -> "Claims":
         return Claims(peer)
     with Lace.open(folder, read_only=True) as lace, lace.snapshot() as moment:
         return _claims(peer, moment.facts)
+
+
+def tip_of(view: "View", place: Coordinate) -> "HashText | None":
+    """The newest record at a coordinate."""
+    return next((tip.hash for tip in view.list(place, tips=True, limit=1)), None)
+
+
+def offered_tip(folder: Path | None, place: Coordinate) -> "HashText | None":
+    """The newest record at a coordinate of the lace whose records the peer offers, if there is one."""
+    from bobbin.lace import Lace
+
+    if folder is None:
+        return None
+    with Lace.open(folder, read_only=True) as lace:
+        return tip_of(lace.store, place)
 
 
 def _claims(peer: "Origin", facts: "FactSource") -> "Claims":

@@ -1,14 +1,17 @@
 """A progress bar with rate and time left, on stderr, and only where someone watches.
 
 Nothing is shown in the first second, nor when stderr is not a terminal, so quick commands and scripts see none of it.
+Work that has no count yet, such as rules that are evaluated before anything moves, is named after a few seconds.
 """
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 
+from bobbin.cli.output import say
 from bobbin.cli.text import printable
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 Unit: TypeAlias = Literal["bytes", "records", "steps"]
 
 QUIET_SECONDS: Final = 1.0
+SILENT_SECONDS: Final = 2.0
+"""After so long without a step, somebody who watches is told what is going on."""
 
 
 class Meter:
@@ -27,18 +32,26 @@ class Meter:
     def __init__(self, title: str, unit: Unit, *, watched: bool) -> None:
         self._title: Final = printable(title)
         self._unit: Final = unit
-        self._watched: Final = watched
         self._began: Final = time.monotonic()
+        self.watched: Final = watched
+        self.words: Callable[[], str] | None = None
+        """What else there is to say at a moment, beside the title."""
         self._bar: rich.progress.Progress | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        if not self._watched:
+        if not self.watched:
             return
         if self._bar is None:
             if time.monotonic() - self._began < QUIET_SECONDS:
                 return
             self._bar = _draw(self._title, self._unit, total)
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
+        title = self._title if self.words is None else f"{self._title} · {printable(self.words())}"
+        self._bar.update(self._bar.task_ids[0], description=title, completed=done, total=total or None)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there is something to see."""
+        return self._bar is not None
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -66,6 +79,57 @@ def progress(title: str, unit: Unit) -> Iterator[Meter]:
         yield meter
     finally:
         meter.close()
+
+
+class Silence:
+    """Says a sentence when no step has been made for a while: once for each silence, from a thread of its own."""
+
+    def __init__(self, say: Callable[[], None], *, seconds: float = SILENT_SECONDS) -> None:
+        self._say: Final = say
+        self._seconds: Final = seconds
+        self._stirred: Final = threading.Event()
+        self._ended = False
+        self._thread: Final = threading.Thread(target=self._watch, name="bobbin-silence", daemon=True)
+
+    def observe(self, *_: object) -> None:
+        """A step was made."""
+        self._stirred.set()
+
+    def begin(self) -> None:
+        """Listen from now on."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Say nothing more."""
+        self._ended = True
+        self._stirred.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended:
+            if not self._stirred.wait(self._seconds):
+                self._say()
+                self._stirred.wait()
+            self._stirred.clear()
+
+
+@contextmanager
+def silence(meter: Meter, sentence: str | Callable[[], str]) -> Iterator[Silence]:
+    """Name the work that is done for the length of a block, where someone watches and no bar shows it."""
+
+    def say_so() -> None:
+        if not meter.is_drawn:
+            say(printable(sentence if isinstance(sentence, str) else sentence()))
+
+    listening = Silence(say_so)
+    if not meter.watched:
+        yield listening
+        return
+    listening.begin()
+    try:
+        yield listening
+    finally:
+        listening.end()
 
 
 def _draw(title: str, unit: Unit, total: int) -> "rich.progress.Progress":
@@ -115,7 +179,17 @@ class CountingReader:
         self._done = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        data = self._stream.read(size)
+        return self._count(self._stream.read(size))
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """What is there, without waiting for all of it."""
+        some: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
+        return self._count(some(size))
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def _count(self, data: bytes) -> bytes:
         self._done += len(data)
         self._report(self._done, self._total)
         return data

@@ -5,6 +5,11 @@
     DIR/
     ├── lace.toml          what this lace is: format, birth, default key; its presence makes the folder a lace
     ├── records.db         the store (SQLite; beside it -wal and -shm while it is open)
+    ├── peers.toml         0600, who is known: keys, addresses, policies; only where there are known peers
+    ├── node.sock          0600, where a running node answers its operator
+    ├── tls/               0700, the certificate that a node made for itself
+    │   ├── certificate.pem
+    │   └── key.pem        0600
     └── keys/              0700
         └── <name>.key     0600, one line: the signing secret &.….H3
 
@@ -23,6 +28,9 @@ SETTINGS_FILE: Final = "lace.toml"
 RECORDS_FILE: Final = "records.db"
 KEYS_FOLDER: Final = "keys"
 KEY_SUFFIX: Final = ".key"
+PEERS_FILE: Final = "peers.toml"
+NODE_SOCKET: Final = "node.sock"
+TLS_FOLDER: Final = "tls"
 
 _STORE_COMPANIONS: Final = ("-wal", "-shm", "-journal")
 _LEFTOVER: Final = re.compile(
@@ -48,13 +56,34 @@ class Layout(Struct, frozen=True):
     def keys(self) -> Path:
         return self.folder / KEYS_FOLDER
 
+    @property
+    def peers(self) -> Path:
+        return self.folder / PEERS_FILE
+
+    @property
+    def node_socket(self) -> Path:
+        return self.folder / NODE_SOCKET
+
+    @property
+    def tls(self) -> Path:
+        return self.folder / TLS_FOLDER
+
+    @property
+    def certificate(self) -> Path:
+        return self.tls / "certificate.pem"
+
+    @property
+    def certificate_key(self) -> Path:
+        return self.tls / "key.pem"
+
     def is_lace(self) -> bool:
         """Whether the folder holds a complete lace."""
         return self.settings.is_file()
 
     def strangers(self) -> list[str]:
         """Names in the folder that no lace has: what forbids to create one here."""
-        own = {KEYS_FOLDER, RECORDS_FILE, *(RECORDS_FILE + suffix for suffix in _STORE_COMPANIONS)}
+        own = {KEYS_FOLDER, PEERS_FILE, NODE_SOCKET, TLS_FOLDER}
+        own |= {RECORDS_FILE, *(RECORDS_FILE + suffix for suffix in _STORE_COMPANIONS)}
         names = (entry.name for entry in self.folder.iterdir())
         return sorted(name for name in names if name not in own and not _LEFTOVER.fullmatch(name))
 
@@ -75,7 +104,9 @@ class Layout(Struct, frozen=True):
             wanted = path.stat()
         except OSError:
             return False
-        return any(_is_same(entry, wanted) for folder in (self.folder, self.keys) for entry in _entries(folder))
+        return any(
+            _is_same(entry, wanted) for folder in (self.folder, self.keys, self.tls) for entry in _entries(folder)
+        )
 
 
 def lace_around(path: Path) -> Path | None:

@@ -3,20 +3,22 @@
 An advertise phase brings this up to date. The peer lists its advertisement records, or summarises them by partition;
 of the partitions that differ from what is held, this side asks for the records or for the next finer summaries. When
 the phase ends, what is held is exactly what a full listing would have given: every count and root that the peer
-announced is verified, and one that does not hold aborts the round.
+announced is verified, and one that does not hold aborts the round. Then digests are let go: they follow from the rest,
+and what is left is the same for all peers that claim the same.
 """
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from bobbin.interlace import merkle
-from bobbin.interlace.advertise import digested
+from bobbin.interlace.catalogue import Catalogue
 from bobbin.interlace.limits import CLAIMS_MAX, Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition, Shared
 from bobbin.interlace.offers import Questions
-from bobbin.interlace.partitions import Partitions, payload
+from bobbin.interlace.partitioned import payload
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
@@ -26,6 +28,8 @@ _CHILDREN: Final = 64
 
 _RECORD_BYTES: Final = 1_024
 """What is reckoned for one advertisement record in a block: one with five fields and two verifiers has about 800."""
+
+_RECORD: Final = attrgetter("record")
 
 Claimed: TypeAlias = Mapping[str, tuple[ClaimedField, ...]]
 
@@ -63,12 +67,11 @@ class Learned:
         self._length = length
         self._claims_max = claims_max
         self._source = source
-        self._advertisements: dict[str, Advertisement] = {}
-        self._summarised: Partitions | None = None
-        """Made when first needed."""
+        self._held: dict[str, Advertisement] | Catalogue = {}
+        """A catalogue from when one is first needed."""
         self._read_up_to: tuple[object, int] | None = None
         """What was read directly last, and its version then."""
-        self._claimed: dict[str, tuple[ClaimedField, ...]] = {}
+        self._claimed: set[str] = set()
         self._withdrawn: set[str] = set()
         self._opened = False
         self._summaries = 0
@@ -85,18 +88,19 @@ class Learned:
         """Whether something has changed since the claims were saved; whoever saves them says so."""
 
     def __len__(self) -> int:
-        return len(self._advertisements)
+        return len(self._held)
 
     def __contains__(self, record: str) -> bool:
-        return record in self._advertisements
+        return record in self._held
 
     def advertisement(self, record: str) -> Advertisement | None:
         """What is claimed about a record now."""
-        return self._advertisements.get(record)
+        return self._held.get(record)
 
     def advertisements(self) -> tuple[Advertisement, ...]:
-        """Everything that is claimed now, by record. What was read directly may have no digest."""
-        return tuple(self._advertisements[record] for record in sorted(self._advertisements))
+        """Everything that is claimed now, by record. What is not of a phase that is still going on has no digest."""
+        held = self._held.entries() if isinstance(self._held, Catalogue) else self._held.values()
+        return tuple(sorted(held, key=_RECORD))
 
     def summary(self) -> tuple[Partition, ...]:
         """Every non-empty partition of the claims, for statements."""
@@ -112,8 +116,10 @@ class Learned:
 
     def changes(self) -> Claims:
         """What has changed since the last call."""
-        changes = Claims(claimed=self._claimed, withdrawn=frozenset(self._withdrawn))
-        self._claimed, self._withdrawn = {}, set()
+        # By the names that the catalogue has: these are held already.
+        claimed = {one.record: one.fields for one in map(self._held.__getitem__, self._claimed)}
+        changes = Claims(claimed=claimed, withdrawn=frozenset(self._withdrawn))
+        self._claimed, self._withdrawn = set(), set()
         return changes
 
     # ---- one advertise phase --------------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ class Learned:
             self._read(block.direct)
         elif block.records or (first and not block.partitions):
             self._check_listing(block.records, limits)
-            self._replace(set(self._advertisements), block.records)
+            self._replace(set(self._held), block.records)
         elif block.partitions:
             self._hear_summaries(block.partitions, first=first)
 
@@ -172,30 +178,25 @@ class Learned:
         for prefix, partition in self._announced.items():
             self._verify(prefix, partition)
         self._announced = {}
+        if self._read_up_to is None:
+            self._partitions.share()
 
     def check(self) -> None:
         """The partitions summarise exactly what is held."""
-        if self._summarised is not None:
-            self._summarised.check()
-            assert len(self._summarised) == len(self._advertisements), "one advertisement per record"
-        assert self._claimed.keys() <= self._advertisements.keys(), "what is claimed is held"
-        assert self._withdrawn.isdisjoint(self._advertisements), "what is withdrawn is not held"
+        if isinstance(self._held, Catalogue):
+            self._held.check()
+        assert all(record in self._held for record in self._claimed), "what is claimed is held"
+        assert self._withdrawn.isdisjoint(self._held), "what is withdrawn is not held"
 
     # ---- parts ----------------------------------------------------------------------------------------------------
 
     @property
-    def _partitions(self) -> Partitions:
-        if self._summarised is None:
-            self._summarised = Partitions(self._length)
-            for advertisement in self._advertisements.values():
-                self._summarised.add(advertisement.record, self._digest(advertisement))
-        return self._summarised
-
-    def _digest(self, advertisement: Advertisement) -> bytes:
-        if advertisement.digest:
-            return advertisement.digest
-        assert self._source is not None, "advertisements without digest come with their source"
-        return digested(advertisement, self._source).digest
+    def _partitions(self) -> Catalogue:
+        if not isinstance(self._held, Catalogue):
+            catalogue = Catalogue(self._length, self._source, with_digests=False)
+            catalogue.update(self._held)
+            self._held = catalogue
+        return self._held
 
     def _read(self, shared: Shared) -> None:
         """Take over what the other side of this process offers: only what has changed, if that can be told."""
@@ -203,12 +204,14 @@ class Learned:
         changed = None
         if self._read_up_to is not None and self._read_up_to[0] is shared.owner:
             changed = shared.since(self._read_up_to[1])
-        self._source = shared.source
+        if self._source != shared.source:
+            # A catalogue is of one source.
+            self._source, self._held = shared.source, dict(self._held)
         self._read_up_to = shared.owner, shared.version
         if changed is None:
-            changed = self._advertisements.keys() | current.keys()
+            changed = self._held.keys() | current.keys()
         touched = set(changed)
-        self._replace(touched & self._advertisements.keys(), [current[one] for one in touched if one in current])
+        self._replace(touched & self._held.keys(), [current[one] for one in touched if one in current])
 
     def _hear_summaries(self, partitions: tuple[Partition, ...], *, first: bool) -> None:
         for partition in partitions:
@@ -222,7 +225,7 @@ class Learned:
             self._compare(partition)
         if first:
             # What the first block leaves out is empty.
-            gone = {held.prefix for held in self._partitions.summaries()} - self._announced.keys()
+            gone = set(self._partitions.prefixes()) - self._announced.keys()
             for prefix in gone:
                 self._replace(self._partitions.members(prefix), ())
 
@@ -298,10 +301,8 @@ class Learned:
         """What was held in some place is now this."""
         incoming = {advertisement.record: advertisement for advertisement in new}
         for record in set(old) - incoming.keys():
-            del self._advertisements[record]
-            if self._summarised is not None:
-                self._summarised.discard(record)
-            self._claimed.pop(record, None)
+            del self._held[record]
+            self._claimed.discard(record)
             self._withdrawn.add(record)
             self.unsaved = True
         for advertisement in incoming.values():
@@ -309,21 +310,19 @@ class Learned:
 
     def _take(self, advertisement: Advertisement) -> None:
         record = advertisement.record
-        known = self._advertisements.get(record)
+        known = self._held.get(record)
         if (
             known is not None
             and known.fields == advertisement.fields
             and _may_be_equal(known.digest, advertisement.digest)
         ):
             return
-        if known is None and len(self._advertisements) >= self._claims_max:
+        if known is None and len(self._held) >= self._claims_max:
             raise LimitReached(
                 Reason.LISTING_LIMIT, "claims_max", f"the peer advertises more than {self._claims_max} records"
             )
-        self._advertisements[record] = advertisement
-        if self._summarised is not None:
-            self._summarised.add(record, self._digest(advertisement))
-        self._claimed[record] = advertisement.fields
+        self._held[record] = advertisement
+        self._claimed.add(record)
         self._withdrawn.discard(record)
         self.unsaved = True
 

@@ -4,7 +4,8 @@ Advertisements and summaries come from here and from nowhere else, and what is h
 a withheld record can be read off a listing, a count, a root or the presence of a partition.
 
 A record never changes, so its advertisement under one source label and one schema never changes either. What was
-computed once stays, and an update costs what came and went.
+computed once stays, and an update costs what came and went. Once a peer has been told summaries, what is offered is in
+a catalogue, which links to other peers share as far as they offer the same.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,9 +14,10 @@ from typing import Final
 from msgspec import Struct
 
 from bobbin.interlace.advertise import digested
+from bobbin.interlace.catalogue import Catalogue
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
-from bobbin.interlace.partitions import Partitions, payload
+from bobbin.interlace.partitioned import payload
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
 
@@ -59,13 +61,14 @@ class Offers:
         """
         self._length = length
         self._source = source
-        self._advertisements: dict[str, Advertisement] = {}
-        self._summarised: Partitions | None = None
-        """Made when first needed: two sides in one process never do."""
+        self._held: dict[str, Advertisement] | Catalogue = {}
+        """A catalogue from when one is first needed: two sides in one process never do."""
         self._touched: list[str] = []
         """Records that came or went, for whoever reads directly; ``_forgotten`` of them are no longer listed."""
         self._forgotten = 0
         self._is_lent = False
+        self._is_read = False
+        """Whether anything was ever lent."""
         self._unannounced: set[str] = set()
         """Came in since the last opening block."""
         self._gone: set[str] = set()
@@ -76,22 +79,22 @@ class Offers:
         """That the peer has asked in this iteration."""
 
     def __len__(self) -> int:
-        return len(self._advertisements)
+        return len(self._held)
 
     def __contains__(self, record: str) -> bool:
-        return record in self._advertisements
+        return record in self._held
 
     # ---- for direct reading -----------------------------------------------------------------------------------------
 
     def lend(self) -> "Lent":
         """This moment, for the other side of the same process to read."""
-        self._is_lent = True
+        self._is_lent = self._is_read = True
         version = self._forgotten + len(self._touched)
-        return Lent(owner=self, source=self._source, version=version, advertisements=self._advertisements)
+        return Lent(owner=self, source=self._source, version=version, advertisements=self._held)
 
     def current(self) -> Mapping[str, Advertisement]:
         """Everything that is offered now."""
-        return self._advertisements
+        return self._held
 
     def between(self, earlier: int, later: int) -> Collection[str] | None:
         """The records that came or went between two versions; None if that is too long ago to say."""
@@ -113,32 +116,27 @@ class Offers:
         added = list(added)
         if self._is_lent and (added or removed):
             # Whoever reads what was lent goes on seeing that moment.
-            self._advertisements = dict(self._advertisements)
+            self._held = self._held.copy()
             self._is_lent = False
         for record in removed:
-            known = self._advertisements.pop(record, None)
+            known = self._held.pop(record, None)
             if known is None:
                 continue
             self._touched.append(record)
-            if self._summarised is not None:
-                self._summarised.discard(record)
             if record in self._unannounced:
                 self._unannounced.remove(record)
             else:
                 self._gone.add(record)
         for advertisement in added:
             record = advertisement.record
-            if record not in self._advertisements:
+            if record not in self._held:
                 self._touched.append(record)
                 if record in self._gone:
                     # A record never changes, and so neither does its advertisement.
                     self._gone.remove(record)
                 else:
                     self._unannounced.add(record)
-            self._advertisements[record] = advertisement
-            if self._summarised is not None:
-                self._advertisements[record] = self._digest(advertisement)
-                self._summarised.add(record, self._advertisements[record].digest)
+            self._held[record] = advertisement
         self._forget_old()
 
     @property
@@ -148,7 +146,7 @@ class Offers:
 
     def was_announced(self, record: str) -> bool:
         """Whether the peer can know of a record from the last opening block."""
-        return record in self._advertisements and record not in self._unannounced
+        return record in self._held and record not in self._unannounced
 
     def opening(self, limits: Limits, service: Service, *, direct: bool = False) -> Advertise:
         """The first block of an iteration, without tick. What is in it counts as announced."""
@@ -157,13 +155,13 @@ class Offers:
         elif direct:
             block = Advertise(direct=self.lend())
         elif self and len(self) <= min(service.list_outright_max, limits.max_advertisement_records_listed):
-            block = Advertise(records=self._list(self._advertisements, limits))
+            block = Advertise(records=self._list(self._held, limits))
         else:
             block = self._summarise(limits)
         self._opened = True
         self._questions = 0
-        if self._summarised is not None:
-            self._summarised.mark()
+        if isinstance(self._held, Catalogue):
+            self._held.share()
         self._unannounced.clear()
         self._gone.clear()
         return block
@@ -188,19 +186,17 @@ class Offers:
 
     def check(self) -> None:
         """The partitions summarise exactly the advertisements."""
-        if self._summarised is not None:
-            self._summarised.check()
-            assert len(self._summarised) == len(self._advertisements), "one advertisement per record"
-        assert self._unannounced <= self._advertisements.keys(), "what is gone is not waiting to be announced"
+        if isinstance(self._held, Catalogue):
+            self._held.check()
+        assert self._unannounced <= self._held.keys(), "what is gone is not waiting to be announced"
 
     @property
-    def _partitions(self) -> Partitions:
-        if self._summarised is None:
-            self._summarised = Partitions(self._length)
-            self._advertisements = {one.record: self._digest(one) for one in self._advertisements.values()}
-            for one in self._advertisements.values():
-                self._summarised.add(one.record, one.digest)
-        return self._summarised
+    def _partitions(self) -> Catalogue:
+        if not isinstance(self._held, Catalogue):
+            catalogue = Catalogue(self._length, self._source, with_digests=True)
+            catalogue.update(self._held)
+            self._held, self._is_lent = catalogue, False
+        return self._held
 
     def _digest(self, advertisement: Advertisement) -> Advertisement:
         if advertisement.digest:
@@ -210,7 +206,7 @@ class Offers:
 
     def _forget_old(self) -> None:
         """What has changed long ago is not worth remembering: reading everything is cheaper then."""
-        if len(self._touched) > 2 * len(self._advertisements) + _TOUCHED_MIN:
+        if not self._is_read or len(self._touched) > 2 * len(self._held) + _TOUCHED_MIN:
             self._forgotten += len(self._touched)
             self._touched = []
 
@@ -222,7 +218,7 @@ class Offers:
             partitions = self._partitions.summaries()
         over = self._summaries + len(partitions) > limits.max_partition_summaries
         if over and self and len(self) <= limits.max_advertisement_records_listed:
-            return Advertise(records=self._list(self._advertisements, limits))
+            return Advertise(records=self._list(self._held, limits))
         self._spend(len(partitions), limits)
         return Advertise(partitions=partitions)
 
@@ -234,7 +230,7 @@ class Offers:
                 f"{len(records)} advertisement records are to be listed; "
                 f"{limits.max_advertisement_records_listed} are the most",
             )
-        return tuple(self._digest(self._advertisements[record]) for record in sorted(records))
+        return tuple(self._digest(self._held[record]) for record in sorted(records))
 
     def _spend(self, summaries: int, limits: Limits) -> None:
         self._summaries += summaries

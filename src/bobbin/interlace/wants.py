@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, TypeAlias
 
 from bobbin.interlace.learned import Learned
+from bobbin.policy.resting import RestingSet
 
 if TYPE_CHECKING:
     from bobbin.policy.claims import ClaimedField
@@ -22,7 +23,7 @@ class Wants:
     """The request side of one link."""
 
     def __init__(self) -> None:
-        self._may_request: set[str] = set()
+        self._may_request = RestingSet()
         self._missing: set[str] = set()
         """Those of ``_may_request`` that were neither stored nor refused when last looked at."""
         self._passed_over: dict[str, tuple[ClaimedField, ...]] = {}
@@ -43,8 +44,7 @@ class Wants:
         self, added: frozenset[str], removed: frozenset[str], moved: frozenset[str], find_absent: FindAbsent
     ) -> None:
         """Follow an evaluation. ``moved``: records that came into the store or left it since the last one."""
-        self._may_request -= removed
-        self._may_request |= added
+        self._may_request.change(added, removed)
         self._missing -= removed
         doubtful = added | ((moved | self._came) & self._may_request)
         self._came.clear()

@@ -18,7 +18,6 @@ Whatever no rule grants is denied. A decision is a value of its own type; it is 
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import Struct
 
@@ -29,12 +28,8 @@ from bobbin.facts.relations import FactSource
 from bobbin.policy import vocabulary
 from bobbin.policy.claims import Claims, claim_source
 from bobbin.policy.executables import LocalPolicy, Part
-from bobbin.policy.modules import base_predicates
-from bobbin.policy.operands import is_verifier
 from bobbin.policy.runtime_facts import RuntimeFacts
-from bobbin.policy.views import FilteredSource, TupleSource
-
-_CLAIMS: Final = frozenset(vocabulary.CLAIM_ARITY)
+from bobbin.policy.views import FilteredSource, TupleSource, supply
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -90,21 +85,21 @@ def evaluate(policy: LocalPolicy, situation: Situation) -> Evaluation:
     """The decision together with the runs behind it."""
     _check(policy, situation)
     origin = policy.peer_origin
-    records = _supply(relations.ARITY, situation.facts)
-    runtime = _supply(vocabulary.RUNTIME_ARITY, TupleSource(situation.runtime.tuples()))
-    claims = _supply(vocabulary.CLAIM_ARITY, claim_source(situation.claims))
+    records = supply(relations.ARITY, situation.facts)
+    runtime = supply(vocabulary.RUNTIME_ARITY, TupleSource(situation.runtime.tuples()))
+    claims = supply(vocabulary.CLAIM_ARITY, claim_source(situation.claims))
 
     own = _run(policy, Part.OWN_SELECTOR, {**records, **claims, **runtime})
     offer = own
-    if situation.claims and not _CLAIMS.isdisjoint(base_predicates(policy.own.program, vocabulary.SELECT_HAVE)):
+    if situation.claims and policy.offer_reads_claims:
         offer = _run(policy, Part.OWN_SELECTOR, {**records, **runtime})
     view_facts = {
         vocabulary.VIEWER: [(origin,)],
         vocabulary.OWN_SELECTED: offer.state.tuples(vocabulary.SELECT_HAVE),
     }
-    query = _run(policy, Part.QUERY, {**records, **runtime, **_supply(vocabulary.VIEW_ARITY, TupleSource(view_facts))})
+    query = _run(policy, Part.QUERY, {**records, **runtime, **supply(vocabulary.VIEW_ARITY, TupleSource(view_facts))})
     visible = frozenset(record for record, viewer in query.state.tuples(vocabulary.QUERYABLE) if viewer == origin)
-    seen = _supply(relations.ARITY, FilteredSource(situation.facts, visible))
+    seen = supply(relations.ARITY, FilteredSource(situation.facts, visible))
     peer = _run(policy, Part.PEER_SELECTOR, {**seen, **claims, **runtime})
     return Evaluation(
         policy=policy,
@@ -136,14 +131,9 @@ def _run(policy: LocalPolicy, part: Part, sources: Mapping[str, FactSource]) -> 
     return Run(part=part, sources=sources, state=policy.run(part, sources))
 
 
-def _supply(predicates: Mapping[str, int], source: FactSource) -> dict[str, FactSource]:
-    return dict.fromkeys(predicates, source)
-
-
 def _check(policy: LocalPolicy, situation: Situation) -> None:
     """Refuse a situation that belongs to another peer, or to one whose proof is missing."""
     origin = policy.peer_origin
     if situation.claims.source != origin:
         raise UsageError(f"the claims come from {situation.claims.source}, the plan is with {origin}")
-    if is_verifier(origin) and situation.runtime.peer != str(origin):
-        raise UsageError(f"the plan is with {origin}, which this link has not proven")
+    policy.check_proven(situation.runtime.peer)

@@ -12,11 +12,12 @@ even in the steps that it takes, because of records that the peer cannot see.
 from collections import OrderedDict
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from bobbin.datalog.limits import Limits
+from bobbin.datalog.limits import PEER, Limits
 from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.evaluate import Executable, State
@@ -24,9 +25,10 @@ from bobbin.datalog.syntax import Program
 from bobbin.errors import UsageError
 from bobbin.facts.relations import FactSource
 from bobbin.policy import vocabulary
-from bobbin.policy.modules import Query, Selector, check_identity, default_query, receive_selector
-from bobbin.policy.operands import Index, Operand, Origin, other, own_index
+from bobbin.policy.modules import Query, Selector, base_predicates, check_identity, default_query, receive_selector
+from bobbin.policy.operands import Index, Operand, Origin, is_verifier, other, own_index
 from bobbin.policy.plan import Plan, make_plan
+from bobbin.records.ids import Verifier
 
 PLANS_PER_PEER_MAX: Final = 8
 PEERS_MAX: Final = 256
@@ -44,7 +46,30 @@ class Budgets(Struct, frozen=True, kw_only=True):
     """What one evaluation may cost. What a peer wrote may cost less than what this side wrote."""
 
     own: Limits = Limits()
-    peer: Limits = Limits(derived_tuples_max=500_000, rounds_max=5_000, steps_max=50_000_000)
+    peer: Limits = PEER
+
+
+BUDGETS: Final[Mapping[str, Budgets]] = MappingProxyType(
+    {
+        "default": Budgets(),
+        "large": Budgets(
+            own=Limits(
+                derived_tuples_max=40_000_000,
+                steps_max=4_000_000_000,
+                computed_values_max=40_000_000,
+                held_cells_max=400_000_000,
+            ),
+            peer=Limits(
+                derived_tuples_max=20_000_000,
+                steps_max=1_000_000_000,
+                computed_values_max=20_000_000,
+                held_cells_max=200_000_000,
+            ),
+        ),
+    }
+)
+"""By the name of a profile of limits (``interlace.limits.PROFILES``). The large one is for millions of records: an
+ordinary rule derives a tuple for each record, and looks at some tens of rows for it."""
 
 
 class PolicyLimitExceeded(LimitExceeded):
@@ -77,6 +102,17 @@ class LocalPolicy:
             Part.QUERY: Executable(self.query.lacegram.plan, budgets.own),
             Part.PEER_SELECTOR: Executable(peer.lacegram.plan, budgets.peer),
         }
+
+    @property
+    def offer_reads_claims(self) -> bool:
+        """Whether what the own module selects of stored records can depend on what the peer claims."""
+        offered = base_predicates(self.own.program, vocabulary.SELECT_HAVE)
+        return not offered.isdisjoint(vocabulary.CLAIM_ARITY)
+
+    def check_proven(self, peer: Verifier | None) -> None:
+        """Refuse a link whose peer has not proven that it is the one the plan is with."""
+        if is_verifier(self.peer_origin) and peer != str(self.peer_origin):
+            raise UsageError(f"the plan is with {self.peer_origin}, which this link has not proven")
 
     @property
     def own_origin(self) -> Origin:

@@ -1,7 +1,12 @@
-"""Verdicts and explanations as text for people: plain sentences, rules by line, long hashes shortened."""
+"""Verdicts and explanations as text for people: plain sentences, long hashes shortened.
+
+A rule is cited by file and line only where the reader has the file. The text of a peer's module is the canonical one,
+and nobody has written that; the default query policy stands in no file at all. Such rules are cited by their words.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from bobbin.datalog.explanation import (
@@ -17,6 +22,7 @@ from bobbin.datalog.explanation import (
 )
 from bobbin.datalog.syntax import Constant
 from bobbin.facts.relations import FIELD, HAVE
+from bobbin.policy.executables import Part
 from bobbin.policy.verdict import Check, Condition, Requesting, Sending, Verdict
 from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
 
@@ -24,6 +30,11 @@ _LONG: Final = re.compile(r"\b([BPSVRE])\.([0-9A-Z_a-z~]{8})[0-9A-Z_a-z~]{35}(\.
 _STEP: Final = "  "
 REFUSED: Final = "refused"
 """What becomes of a record that both policies let in and the store does not."""
+
+NO_TEXTS: Final[Mapping[Part, str]] = MappingProxyType({})
+
+_NOT_NEEDED: Final = "allowed, and not needed"
+"""Over a record that both sides have."""
 
 _FIELD_NAMES: Final = {FIELD: 1, ADVERTISED_FIELD: 2}
 """The predicates that say what a record's fields are, and where the field's name stands."""
@@ -55,16 +66,25 @@ def requesting(verdict: Verdict, *, refused: bool) -> str:
     return verdict.requesting.value
 
 
-def narrate(verdict: Verdict, *, full: bool = False, refusal: str | None = None) -> str:
+def narrate(
+    verdict: Verdict,
+    *,
+    full: bool = False,
+    refusal: str | None = None,
+    texts: Mapping[Part, str] = NO_TEXTS,
+    is_over: bool = False,
+) -> str:
     """A verdict for a terminal. With ``full``, no identifier is shortened.
 
-    ``refusal`` is why the record was removed here and is refused; None where it is not.
+    ``refusal`` is why the record was removed here and is refused; None where it is not. ``texts`` names the files that
+    the programs were read from, as the reader knows them. With ``is_over`` the verdict is about the moment after an
+    exchange: then it says what is allowed, and not what happens.
     """
     lines = [
         verdict.record,
-        f"{_STEP}to {verdict.peer}: {verdict.sending}",
+        f"{_STEP}to {verdict.peer}: {_sending(verdict, is_over=is_over)}",
         *_conditions(verdict.to_send),
-        f"{_STEP}from {verdict.peer}: {requesting(verdict, refused=refusal is not None)}",
+        f"{_STEP}from {verdict.peer}: {_requesting(verdict, refused=refusal is not None, is_over=is_over)}",
         *_conditions(verdict.to_request),
     ]
     if refusal is not None:
@@ -74,9 +94,29 @@ def narrate(verdict: Verdict, *, full: bool = False, refusal: str | None = None)
         (verdict.to_request, verdict.requesting is Requesting.REQUESTED),
     ):
         if conditions[0].holds and not (conditions is verdict.to_request and decided and refusal is not None):
-            lines += _reasons(conditions, decided=decided)
+            lines += _reasons(conditions, texts, decided=decided)
     text = "\n".join(lines) + "\n"
     return text if full else verdict.record + shorten(text[len(verdict.record) :])
+
+
+def _sending(verdict: Verdict, *, is_over: bool) -> str:
+    """The headline over the conditions of sending. Only what is here can be withheld."""
+    if not verdict.to_send[0].holds:
+        return "nothing to send"
+    if verdict.sending is Sending.SENT and verdict.to_request[0].holds:
+        return _NOT_NEEDED
+    return "allowed" if is_over and verdict.sending is Sending.SENT else verdict.sending.value
+
+
+def _requesting(verdict: Verdict, *, refused: bool, is_over: bool) -> str:
+    """The headline over the conditions of requesting. Whoever has a record needs no permission to have it."""
+    if not verdict.to_request[0].holds:
+        return "nothing to request"
+    *allowed, absent = verdict.to_request
+    if all(condition.holds for condition in allowed) and not absent.holds:
+        return _NOT_NEEDED
+    word = requesting(verdict, refused=refused)
+    return "allowed" if is_over and word == Requesting.REQUESTED.value else word
 
 
 def _conditions(conditions: tuple[Condition, ...]) -> Iterator[str]:
@@ -85,14 +125,15 @@ def _conditions(conditions: tuple[Condition, ...]) -> Iterator[str]:
         yield f"{_STEP * 2}{'✓' if condition.holds else '✗'} {_sentence(condition)}"
 
 
-def _reasons(conditions: tuple[Condition, ...], *, decided: bool) -> Iterator[str]:
+def _reasons(conditions: tuple[Condition, ...], texts: Mapping[Part, str], *, decided: bool) -> Iterator[str]:
     """Why everything holds, or why the first thing that fails does."""
     shown = conditions if decided else [next(condition for condition in conditions if not condition.holds)]
     for condition in shown:
         if condition.explanation is not None:
             yield ""
             yield f"{_sentence(condition)[0].upper()}{_sentence(condition)[1:]}:"
-            yield from describe(condition.explanation, _STEP)
+            text = None if condition.part is None else texts.get(condition.part)
+            yield from describe(condition.explanation, _STEP, text)
 
 
 def _sentence(condition: Condition) -> str:
@@ -100,8 +141,8 @@ def _sentence(condition: Condition) -> str:
     return positive if condition.holds else negative
 
 
-def describe(explanation: Explanation, indent: str = "") -> Iterator[str]:
-    """An explanation, line by line."""
+def describe(explanation: Explanation, indent: str = "", text: str | None = None) -> Iterator[str]:
+    """An explanation, line by line. ``text`` is the file that its rules stand in, if the reader has one."""
     match explanation:
         case Given(fact):
             yield f"{indent}{fact}"
@@ -110,31 +151,38 @@ def describe(explanation: Explanation, indent: str = "") -> Iterator[str]:
         case Cut(fact, why):
             yield f"{indent}{fact}  ({why})"
         case Derived(fact, rule, line, because):
-            yield f"{indent}{fact}  by line {line}" + ("" if because else ", where it stands as a fact")
-            if because:
-                yield f"{indent}{_STEP}{rule}"
+            where = "the rule" if text is None else f"{text}:{line}"
+            if not because:
+                yield (
+                    f"{indent}{fact}  as a fact of the policy"
+                    if text is None
+                    else f"{indent}{fact}  as a fact, {where}"
+                )
+                return
+            yield f"{indent}{fact}  by {where}"
+            yield f"{indent}{_STEP}{rule}"
             for reason in because:
-                yield from describe(reason, indent + _STEP * 2)
-        case Missing(fact, failures, note):
-            yield from _describe_missing(fact, failures, note, indent)
+                yield from describe(reason, indent + _STEP * 2, text)
+        case Missing():
+            yield from _describe_missing(explanation, indent, text)
         case _:
             assert_never(explanation)
 
 
-def _describe_missing(fact: Statement, failures: tuple[Failure, ...], note: str, indent: str) -> Iterator[str]:
-    if not failures:
-        yield f"{indent}{fact}: {note or 'no rule derives it'}"
+def _describe_missing(missing: Missing, indent: str, text: str | None) -> Iterator[str]:
+    if not missing.failures:
+        yield f"{indent}{missing.fact}: {missing.note or 'no rule derives it'}"
         return
-    rules = "one rule could derive" if len(failures) == 1 else f"{len(failures)} rules could derive"
-    yield f"{indent}{rules} {fact}, but:"
-    for failure in failures:
-        yield from _describe_failure(failure, indent + _STEP)
-    if note:
-        yield f"{indent}{_STEP}{note}"
+    count = len(missing.failures)
+    yield f"{indent}{'one rule' if count == 1 else f'{count} rules'} could derive {missing.fact}, but:"
+    for failure in missing.failures:
+        yield from _describe_failure(failure, indent + _STEP, text)
+    if missing.note:
+        yield f"{indent}{_STEP}{missing.note}"
 
 
-def _describe_failure(failure: Failure, indent: str) -> Iterator[str]:
-    yield f"{indent}line {failure.line}: {failure.rule}"
+def _describe_failure(failure: Failure, indent: str, text: str | None) -> Iterator[str]:
+    yield f"{indent}{failure.rule}" if text is None else f"{indent}{text}:{failure.line}: {failure.rule}"
     inner = indent + _STEP
     if failure.literal is None or failure.instance is None:
         yield f"{inner}does not apply: {failure.note}" if failure.note != CUT_BOUND else f"{inner}{failure.note}"
@@ -146,7 +194,7 @@ def _describe_failure(failure: Failure, indent: str) -> Iterator[str]:
         case None | Given() | Missing(failures=()):
             pass
         case more:
-            yield from describe(more, inner + _STEP)
+            yield from describe(more, inner + _STEP, text)
 
 
 def _shortfall(failure: Failure, wanted: Statement) -> str:

@@ -15,6 +15,7 @@ from bobbin import profile
 from bobbin.datalog.canonicalise import IDENTIFIER_PREFIX
 from bobbin.errors import PeerError, UsageError
 from bobbin.facts.extract import Fact
+from bobbin.policy import vocabulary
 from bobbin.policy.modules import Role
 from bobbin.records import b64a, ids
 
@@ -23,7 +24,7 @@ Origin = NewType("Origin", str)
 
 Index: TypeAlias = Literal[0, 1]
 
-EXCHANGE_OPERAND: Final = "ExchangeOperand"
+EXCHANGE_OPERAND: Final = vocabulary.EXCHANGE_OPERAND
 MALFORMED_OPERAND: Final = "exchange-plan-compilation-failure"
 _ARITY: Final = 4
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")

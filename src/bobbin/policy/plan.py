@@ -23,6 +23,7 @@ from bobbin import profile
 from bobbin.errors import PeerError, UsageError
 from bobbin.facts import block
 from bobbin.facts.extract import Fact
+from bobbin.policy import vocabulary
 from bobbin.policy.operands import (
     Index,
     MalformedOperand,
@@ -41,7 +42,7 @@ IDENTIFIER_MISMATCH: Final = "exchange-plan-identifier-mismatch"
 PLAN_BYTES_MAX: Final = 65_536
 """Far above what two operands and the known parameters can take: origins have at most 4,096 bytes each."""
 
-EXCHANGE_PLAN: Final = "ExchangePlan"
+EXCHANGE_PLAN: Final = vocabulary.EXCHANGE_PLAN
 EXCHANGE_PARAMETER: Final = "ExchangeParameter"
 _HEAD: Final[Fact] = (EXCHANGE_PLAN, (profile.PLAN_VERSION, profile.PLAN_OPERATION))
 _OPERANDS: Final = 2

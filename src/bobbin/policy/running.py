@@ -135,6 +135,10 @@ class Running:
             {source: rows for source, rows in removed.items() if rows},
         )
 
+    def settle(self) -> None:
+        """Nothing more is asked for the moment: hold everything in little room."""
+        self.state.settle()
+
     def holds(self, predicate: str, values: Tuple) -> bool:
         """Whether a fact holds: a derived one, or one of a relation that the program reads whole."""
         numbers = [self.state.database.values.find(value) for value in values]

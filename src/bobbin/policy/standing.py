@@ -9,7 +9,8 @@ into it or left it are a change for the peer's module like any other; it never f
 The programs have their numbers for texts in common, so that a relation goes from one to the next as columns: the store
 is read once, and the peer's module gets the rows of the records that it may see, in relations of its own. Rules cannot
 feel which numbers there are, but for one thing: texts that rules make up count against their budget only if they are
-new. So a peer's module that makes up texts has numbers for itself.
+new. So a peer's module that makes up texts has numbers for itself. For the same reason a decision has numbers in common
+with others (``numbers``) only if its own modules make up nothing.
 
 What always holds after ``load`` and after each ``advance``: the decision and the view are exactly those that ``decide``
 would compute from the facts, claims and runtime facts of this moment.
@@ -39,12 +40,12 @@ from bobbin.policy.claim_columns import ClaimColumns
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.executables import LocalPolicy, Part
 from bobbin.policy.frozen import FORMAT, Frozen, Pool
-from bobbin.policy.modules import base_predicates
-from bobbin.policy.operands import is_verifier
+from bobbin.policy.numbers import IDLE_TEXTS_MAX, Numbers
+from bobbin.policy.resting import RestingSet
 from bobbin.policy.running import Mask, Running, computes, slice_of
 from bobbin.policy.runtime_facts import RuntimeFacts
 from bobbin.policy.told_fields import told_fields
-from bobbin.policy.views import FilteredSource, TupleSource
+from bobbin.policy.views import FilteredSource, TupleSource, supply
 from bobbin.policy.wide_views import shown
 
 _CLAIMS: Final = frozenset(vocabulary.CLAIM_ARITY)
@@ -53,7 +54,7 @@ _MANY: Final = 4_096
 """From so many records on, whole relations are compared instead of asking for each record."""
 _CLAIMS_ANEW_MIN: Final = 20_000
 """From so many changed claims on, and if they are half of all, everything that depends on claims is derived anew."""
-_IDLE_TEXTS_MAX: Final = 200_000
+_IDLE_TEXTS_MAX: Final = IDLE_TEXTS_MAX
 
 ClaimedFields = Mapping[str, tuple[ClaimedField, ...]]
 """Records that the peer advertises, with the fields claimed for each."""
@@ -89,21 +90,30 @@ class _News(Struct, frozen=True, kw_only=True):
 class Standing:
     """The decision of one policy. ``load`` first; after an error, again."""
 
-    def __init__(self, policy: LocalPolicy) -> None:
+    def __init__(self, policy: LocalPolicy, numbers: Numbers | None = None) -> None:
+        """``numbers``: those that the decisions over one store have in common."""
         self.policy: Final = policy
+        makes_up = computes(policy.own.program) or computes(policy.query.program)
+        self._numbers = None if makes_up else numbers
+        """None where this decision has numbers of its own."""
         self._values = Values()
+        self._seen = 0
+        """Numbers from this one on occur in no relation here."""
+        self._known = 0
+        """How many texts were known when the last change began."""
+        self._brought = 0
+        """How many texts this decision was the first to know."""
         self._own = Running(policy, Part.OWN_SELECTOR)
-        offered = base_predicates(policy.own.program, vocabulary.SELECT_HAVE)
-        self._offer = self._own if _CLAIMS.isdisjoint(offered) else Running(policy, Part.OWN_SELECTOR)
+        self._offer = Running(policy, Part.OWN_SELECTOR) if policy.offer_reads_claims else self._own
         self._query = Running(policy, Part.QUERY)
         self._peer = Running(policy, Part.PEER_SELECTOR)
         self._peer_is_apart = computes(policy.peer.program)
         self._renew_values()
         self._runtime = RuntimeFacts()
         self._claims: dict[str, tuple[ClaimedField, ...]] = {}
-        self._visible: set[str] = set()
-        self._may_send: set[str] = set()
-        self._may_request: set[str] = set()
+        self._visible = RestingSet()
+        self._may_send = RestingSet()
+        self._may_request = RestingSet()
         self._is_usable = False
         self._frozen: Frozen | None = None
         """What the programs go on from, before the first change after ``restore``."""
@@ -132,7 +142,11 @@ class Standing:
         """The fields of these names of records that may be sent, if the own module reads just these fields anyway."""
         sources = {name: Source(relations.FIELD, name) for name in names}
         is_known = self._is_usable and self._frozen is None and set(self._own.reads((relations.FIELD,)))
-        if not is_known or not is_known >= set(sources.values()) or not self._may_send.issuperset(records):
+        if (
+            not is_known
+            or not is_known >= set(sources.values())
+            or not all(record in self._may_send for record in records)
+        ):
             return None
         numbers = self._values.encode_many(list(records))
         block = self._own.state.database.block
@@ -175,14 +189,14 @@ class Standing:
         )
 
     @classmethod
-    def restore(cls, policy: LocalPolicy, frozen: Frozen) -> "Standing":
+    def restore(cls, policy: LocalPolicy, frozen: Frozen, numbers: Numbers | None = None) -> "Standing":
         """The decision that was frozen, of the same policy. Its programs are taken up when something changes."""
         if frozen.format != FORMAT:
             raise UsageError(f"the decision was frozen in format {frozen.format}, this is {FORMAT}")
-        standing = cls(policy)
-        standing._visible = frozen.records(frozen.visible)
-        standing._may_send = frozen.records(frozen.may_send)
-        standing._may_request = frozen.records(frozen.may_request)
+        standing = cls(policy, numbers)
+        standing._visible = RestingSet(frozen.records(frozen.visible))
+        standing._may_send = RestingSet(frozen.records(frozen.may_send))
+        standing._may_request = RestingSet(frozen.records(frozen.may_request))
         standing._runtime, standing._claims = frozen.runtime, dict(frozen.claims)
         standing._frozen = frozen
         standing._is_usable = True
@@ -193,6 +207,7 @@ class Standing:
         if frozen is None:
             return
         numbers = self._values.encode_many(frozen.texts)
+        self._seen = len(self._values)
         self._own.resume(frozen.own, frozen.texts, numbers)
         if frozen.offer is not None:
             self._offer.resume(frozen.offer, frozen.texts, numbers)
@@ -202,8 +217,9 @@ class Standing:
     # ---- numbers --------------------------------------------------------------------------------------------------
 
     def _renew_values(self) -> None:
-        """Number texts from 0 again. The programs still have to be evaluated, or taken up, with these numbers."""
-        self._values = Values()
+        """Number texts anew. The programs still have to be evaluated, or taken up, with these numbers."""
+        self._values = Values() if self._numbers is None else self._numbers.begin()
+        self._seen, self._brought = len(self._values), 0
         for program in (self._own, self._offer, self._query, self._peer):
             program.values = self._values
         if self._peer_is_apart:
@@ -214,14 +230,34 @@ class Standing:
         """Whether most texts occur nowhere any more: a peer can claim and withdraw for ever."""
         programs = {id(program): program for program in (self._own, self._offer, self._query, self._peer)}
         cells = sum(program.cells for program in programs.values())
-        texts = len(self._values) + (len(self._peer.values) if self._peer_is_apart else 0)
+        texts = self._brought + (len(self._peer.values) if self._peer_is_apart else 0)
+        if self._numbers is not None:
+            self._numbers.note(self._values, cells)
         return texts > _IDLE_TEXTS_MAX + 2 * cells
 
     def _forget_idle_texts(self) -> None:
         """Where most texts occur nowhere any more, put the programs at rest, to be taken up with new numbers."""
         if self._frozen is None and self._is_idle:
             self._frozen = self.freeze()
-            self._renew_values()
+            self._go_apart()
+
+    def _go_apart(self) -> None:
+        """Have numbers of its own from now on: who has brought so many texts in vain may do so again."""
+        self._numbers = None
+        self._renew_values()
+
+    def _begin(self) -> None:
+        """Something changes. Should it fail, nothing holds any more."""
+        self._is_usable = False
+        self._known = len(self._values)
+
+    def _settle(self) -> None:
+        """It has changed. The next change may be long in coming, so everything is held in little room."""
+        for program in (self._own, self._offer, self._query, self._peer):
+            program.settle()
+        self._seen = len(self._values)
+        self._brought += self._seen - self._known
+        self._is_usable = True
 
     def _common(self, first: Column, *others: Column) -> Column:
         """The numbers that are in each of some columns."""
@@ -246,30 +282,32 @@ class Standing:
 
     def load(self, facts: FactSource, runtime: RuntimeFacts, claimed: ClaimedFields = MappingProxyType({})) -> Shift:
         """The whole evaluation. Answers with everything that may be sent or requested, as a change from nothing."""
-        self._check(runtime)
+        self.policy.check_proven(runtime.peer)
         self._load(facts, runtime, dict(claimed))
-        return Shift(send_added=frozenset(self._may_send), request_added=frozenset(self._may_request))
+        return Shift(send_added=self._may_send.frozen(), request_added=self._may_request.frozen())
 
     def _load(self, facts: FactSource, runtime: RuntimeFacts, claims: dict[str, tuple[ClaimedField, ...]]) -> None:
-        if not self._is_usable or self._is_idle:
+        if not self._is_usable:
             self._renew_values()
-        self._is_usable = False
+        elif self._is_idle:
+            self._go_apart()
+        self._begin()
         self._frozen = None
         self._runtime, self._claims = runtime, claims
         for program in (self._own, self._offer, self._query, self._peer):
             program.forget()
-        here = _supply(vocabulary.RUNTIME_ARITY, TupleSource(runtime.tuples()))
-        records = _supply(relations.ARITY, facts)
+        here = supply(vocabulary.RUNTIME_ARITY, TupleSource(runtime.tuples()))
+        records = supply(relations.ARITY, facts)
         told = self._told(self._own)
         self._own.evaluate({**records, **here}, told.relations(self._own.reads(_CLAIMS)))
         if self._offer is not self._own:
             self._offer.evaluate({**records, **here}, self._own.part_of(self._offer.reads(relations.ARITY)))
         known = self._own.part_of(self._query.reads(relations.ARITY))
         self._query.evaluate({**records, **here}, {**known, **self._view_relations()})
-        self._visible = set(self._query.spell(self._viewed()))
+        self._visible = RestingSet(self._query.spell(self._viewed()))
         self._load_peer(facts, here, told)
         self._decide(facts, told.records)
-        self._is_usable = True
+        self._settle()
 
     def _load_peer(self, facts: FactSource, here: Mapping[str, FactSource], told: ClaimColumns) -> None:
         """Let the peer's module see the records of its view, and nothing else."""
@@ -279,7 +317,7 @@ class Standing:
             told = self._told(self._peer)
         else:
             seen = self._own.part_of(reads, self._mask(self._viewed()))
-        others = {} if seen.keys() >= set(reads) else _supply(relations.ARITY, shown(facts, self._visible))
+        others = {} if seen.keys() >= set(reads) else supply(relations.ARITY, shown(facts, self._visible.frozen()))
         self._peer.evaluate({**others, **here}, {**seen, **told.relations(self._peer.reads(_CLAIMS))})
 
     def _told(self, program: Running) -> ClaimColumns:
@@ -301,11 +339,11 @@ class Standing:
         sendable = self._common(self._both(vocabulary.SELECT_HAVE), self._viewed())
         if self._own.reads((relations.HAVE,)):
             stored = self._common(sendable, self._own.column(relations.HAVE))
-            self._may_send = set(self._own.spell(stored))
+            self._may_send = RestingSet(self._own.spell(stored))
         else:
-            self._may_send = self._stored(set(self._own.spell(sendable)), facts)
+            self._may_send = RestingSet(self._stored(set(self._own.spell(sendable)), facts))
         requestable = self._common(self._both(vocabulary.SELECT_ADVERTISED), claimed)
-        self._may_request = set(self._own.spell(requestable))
+        self._may_request = RestingSet(self._own.spell(requestable))
 
     def _both(self, export: str) -> Column:
         """The records that both sides select; of claims, those of the peer."""
@@ -330,7 +368,7 @@ class Standing:
         since; a record that was removed and stored again stands in both. ``claimed`` has records that the peer
         advertises now, with all fields that it claims; ``withdrawn`` those that it no longer does.
         """
-        self._check(runtime)
+        self.policy.check_proven(runtime.peer)
         self._require_usable()
         new = {record: fields for record, fields in claimed.items() if self._claims.get(record) != fields}
         gone = [record for record in dict.fromkeys(withdrawn) if record in self._claims and record not in claimed]
@@ -342,21 +380,21 @@ class Standing:
         if is_anew:
             return self._claim_anew(facts, runtime, new, gone, also_else=bool(news))
         self._forget_idle_texts()
-        self._is_usable = False
+        self._begin()
         self._thaw()
         self._runtime = runtime
         for record in gone:
             del self._claims[record]
         self._claims.update(new)
         shift = self._carry(facts, news)
-        self._is_usable = True
+        self._settle()
         return shift
 
     def _claim_anew(
         self, facts: FactSource, runtime: RuntimeFacts, new: ClaimedFields, gone: list[str], *, also_else: bool
     ) -> Shift:
         """Take in so many claims that all that depends on claims is derived anew. The view never depends on them."""
-        sent, wanted = frozenset(self._may_send), frozenset(self._may_request)
+        sent, wanted = self._may_send.frozen(), self._may_request.frozen()
         claims = {**self._claims, **new}
         for record in gone:
             del claims[record]
@@ -364,7 +402,7 @@ class Standing:
             self._load(facts, runtime, claims)
         else:
             self._forget_idle_texts()
-            self._is_usable = False
+            self._begin()
             self._thaw()
             self._runtime, self._claims = runtime, claims
             told = self._told(self._own)
@@ -372,12 +410,12 @@ class Standing:
             theirs = self._told(self._peer) if self._peer_is_apart else told
             self._peer.replace(theirs.relations(self._peer.reads(_CLAIMS)))
             self._decide(facts, told.records)
-            self._is_usable = True
+            self._settle()
         return Shift(
-            send_added=frozenset(self._may_send - sent),
-            send_removed=sent - self._may_send,
-            request_added=frozenset(self._may_request - wanted),
-            request_removed=wanted - self._may_request,
+            send_added=self._may_send.frozen() - sent,
+            send_removed=sent - self._may_send.frozen(),
+            request_added=self._may_request.frozen() - wanted,
+            request_removed=wanted - self._may_request.frozen(),
         )
 
     def _news(
@@ -420,7 +458,7 @@ class Standing:
         }
 
     def _carry(self, facts: FactSource, news: _News) -> Shift:
-        fresh = len(self._values)
+        fresh = self._seen
         own = self._own.advance(
             added={**news.stored, **news.claimed, **news.began},
             removed={**self._own.about(relations.ARITY, news.removed), **news.unclaimed, **news.ended},
@@ -463,8 +501,7 @@ class Standing:
             self._query.subjects(rows.get(Source(vocabulary.QUERYABLE), ()), str(self.policy.peer_origin))
             for rows in (query.added, query.removed)
         )
-        self._visible -= left
-        self._visible |= entered
+        self._visible.change(entered, left)
         return entered, left
 
     def _carry_peer(
@@ -499,7 +536,7 @@ class Standing:
     def _decide_sending(
         self, records: set[str], news: _News, facts: FactSource
     ) -> tuple[frozenset[str], frozenset[str]]:
-        candidates = self._chosen(vocabulary.SELECT_HAVE, records & self._visible)
+        candidates = self._chosen(vocabulary.SELECT_HAVE, self._visible.common(records))
         stored = {
             record
             for record in candidates
@@ -536,21 +573,14 @@ class Standing:
         if not self._is_usable:
             raise UsageError("this decision is not up to date with anything; load it first")
 
-    def _check(self, runtime: RuntimeFacts) -> None:
-        """Refuse runtime facts without the proof that the plan needs."""
-        origin = self.policy.peer_origin
-        if is_verifier(origin) and runtime.peer != str(origin):
-            raise UsageError(f"the plan is with {origin}, which this link has not proven")
-
 
 def _settle(
-    held: set[str], records: AbstractSet[str], chosen: AbstractSet[str]
+    held: RestingSet, records: AbstractSet[str], chosen: AbstractSet[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Make a set hold, of these records, exactly the chosen ones; returns what came and what went."""
-    added = frozenset(chosen - held)
-    removed = frozenset(record for record in records if record in held and record not in chosen)
-    held |= added
-    held -= removed
+    added = frozenset(chosen - held.common(chosen))
+    removed = frozenset(held.common(records) - chosen)
+    held.change(added, removed)
     return added, removed
 
 
@@ -561,7 +591,3 @@ def _differing(one: Mapping[str, frozenset[Tuple]], other: Mapping[str, frozense
         for predicate, tuples in one.items()
         if predicate in read and tuples != other.get(predicate)
     }
-
-
-def _supply(predicates: Iterable[str], source: FactSource) -> dict[str, FactSource]:
-    return dict.fromkeys(predicates, source)

@@ -109,3 +109,8 @@ def _once(parts: Iterable[Iterator[Tuple]]) -> Iterator[Tuple]:
             if values not in seen:
                 seen.add(values)
                 yield values
+
+
+def supply(predicates: Iterable[str], source: FactSource) -> dict[str, FactSource]:
+    """One source for several predicates, as programs are given their facts."""
+    return dict.fromkeys(predicates, source)

@@ -47,18 +47,28 @@ SELECT_HAVE: Final = "SelectHave"
 SELECT_ADVERTISED: Final = "SelectAdvertised"
 QUERYABLE: Final = "Queryable"
 
-GENERATED: Final = frozenset({"MaySend", "MayRequest", "EffectiveSend"})
+MAY_REQUEST: Final = "MayRequest"
+GENERATED: Final = frozenset({"MaySend", MAY_REQUEST, "EffectiveSend"})
+
+EXCHANGE_PLAN: Final = "ExchangePlan"
+EXCHANGE_OPERAND: Final = "ExchangeOperand"
+PARTITION: Final = "AdvertisementPartition"
+LIST_PARTITION: Final = "ListAdvertisementPartition"
+NARROW_PARTITION: Final = "NarrowAdvertisementPartition"
+NOT_AVAILABLE: Final = "NotAvailable"
+TICK_READY: Final = "TickReady"
+KNOT_PROOF: Final = "KnotProof"
 CONTROL: Final = frozenset(
     {
-        "ExchangePlan",
-        "ExchangeOperand",
+        EXCHANGE_PLAN,
+        EXCHANGE_OPERAND,
         "ExchangeParameter",
-        "AdvertisementPartition",
-        "ListAdvertisementPartition",
-        "NarrowAdvertisementPartition",
-        "NotAvailable",
-        "TickReady",
-        "KnotProof",
+        PARTITION,
+        LIST_PARTITION,
+        NARROW_PARTITION,
+        NOT_AVAILABLE,
+        TICK_READY,
+        KNOT_PROOF,
     }
 )
 CONTROL_PREFIXES: Final = ("Hello",)

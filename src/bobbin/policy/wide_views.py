@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from bobbin.datalog.local.wide import WideRow, WideSource
+from bobbin.datalog.local.wide import WideRow, WideSource, is_wide
 from bobbin.facts.relations import FactSource
 from bobbin.policy.views import FilteredSource
 
@@ -29,6 +29,6 @@ class WideView(FilteredSource):
 def shown(source: FactSource, visible: Collection[str]) -> FactSource:
     """The facts of these records, read in the way that suits their number."""
     records = frozenset(visible)
-    if isinstance(source, WideSource) and len(records) >= _WIDE_MIN:
+    if len(records) >= _WIDE_MIN and is_wide(source):
         return WideView(source, records)
     return FilteredSource(source, records)

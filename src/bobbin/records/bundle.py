@@ -118,6 +118,11 @@ class BundleReader:
         """Replenished by pieces, so that it does not depend on how the bytes arrive."""
         self._finished = False
 
+    @property
+    def position(self) -> int:
+        """Where in the input the next piece begins."""
+        return self._dropped + self._at
+
     def feed(self, chunk: bytes) -> list[Piece]:
         """Take more bytes; the pieces that are complete now."""
         if self._finished:

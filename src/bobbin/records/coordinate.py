@@ -96,7 +96,8 @@ def parse(text: str) -> Address | Coordinate | Prefix:
             _check("name", name)
             return Coordinate(group=group, app=app, name=name)
         case _:
-            raise CoordinateError(f"a coordinate is //group//app//name, a prefix ends in /: {text!r}")
+            forms = "a coordinate is //group//app//name; prefixes are //group//, //group//app// and //group//app//name/"
+            raise CoordinateError(f"{forms}: {text!r}")
 
 
 def fault(role: str, path: str) -> str | None:

@@ -24,6 +24,7 @@ from bobbin.interlace.schema import Schema
 from bobbin.policy.executables import LocalPolicy, PolicyCache
 from bobbin.policy.frozen import FORMAT, Frozen
 from bobbin.policy.modules import Query, Selector
+from bobbin.policy.numbers import Numbers
 from bobbin.policy.operands import Index, Origin, other
 from bobbin.policy.plan import Plan
 from bobbin.policy.standing import Standing
@@ -93,6 +94,7 @@ class Decisions:
         self._per_peer_max: Final = per_peer_max
         self._decisions_max: Final = decisions_max
         self._held: Final[OrderedDict[Key, Held]] = OrderedDict()
+        self._numbers: Final = Numbers()
         self._modules: Final[OrderedDict[str, bytes]] = OrderedDict()
         self._written: Final = _shelf(store, KIND, per_peer_max=per_peer_max, rows_max=KEPT_MAX)
         self.cursors: Final = _shelf(store, CURSOR, per_peer_max=CURSORS_PER_PEER_MAX, rows_max=CURSORS_MAX)
@@ -128,8 +130,8 @@ class Decisions:
         peer = policy.plan.operand(other(policy.index)).origin
         kept = self._read(peer, key)
         if kept is None:
-            return Held(key=key, peer=peer, standing=Standing(policy))
-        standing = Standing.restore(policy, kept.frozen)
+            return Held(key=key, peer=peer, standing=Standing(policy, self._numbers))
+        standing = Standing.restore(policy, kept.frozen, self._numbers)
         return Held(key=key, peer=peer, standing=standing, mark=kept.mark, written_at=kept.mark.removal)
 
     def give_back(self, held: Held) -> None:

@@ -7,12 +7,15 @@ transfer only when the last one is out, so memory does not grow with what is exc
 
 A bounded exchange ends by itself. An open one goes on until somebody closes: it is woken by commits to its own store,
 by other processes' commits (looked for at an interval), by ticks, and by the peer.
+
+Steps, and whatever they want done to the store, take time. With ``work`` they are done elsewhere (in one thread for all
+exchanges over one store), and the event loop stays free. Observers are called there too, right after the step.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from bobbin.errors import PeerError, ResourceError, UsageError
 from bobbin.interlace.config import Bounded
@@ -24,6 +27,7 @@ from bobbin.interlace.events import (
     Flushed,
     LinkClosed,
     OperandChanged,
+    PersistFailed,
     Received,
     Started,
     StoreChanged,
@@ -37,6 +41,7 @@ from bobbin.interlace.reasons import LimitReached, Reason
 from bobbin.interlace.result import Result
 from bobbin.interlace.state import Awaits
 from bobbin.policy.modules import Selector
+from bobbin.runtime.ahead import Ahead, Storing
 from bobbin.runtime.pair import Clock, Observer, Performer, persist
 
 POLL_SECONDS: Final = 1.0
@@ -45,6 +50,11 @@ POLL_SECONDS: Final = 1.0
 
 LINGER_SECONDS: Final = 5.0
 """How long the last words may take to get out, once everything is decided."""
+
+UNSETTLED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""While more than so much is being checked elsewhere, nothing is read. The machine bounds its records, of any size."""
+
+T = TypeVar("T")
 
 
 class LinkEnded(Exception):
@@ -67,6 +77,12 @@ class Link(Protocol):
         ...
 
 
+class Work(Protocol):
+    """Does a job, one at a time and in order, wherever the store may be used; returns what the job returns."""
+
+    def __call__(self, job: Callable[[], T], /) -> Awaitable[T]: ...
+
+
 Subscribe: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
 """Takes what to call after each commit, from any thread; returns the undo."""
 
@@ -85,8 +101,14 @@ class Exchange:
         subscribe: Subscribe | None = None,
         changed_elsewhere: Callable[[], bool] | None = None,
         poll_seconds: float = POLL_SECONDS,
+        work: Work | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
-        """``subscribe`` and ``changed_elsewhere`` say when the store has changed; an open exchange needs them."""
+        """``subscribe`` and ``changed_elsewhere`` say when the store has changed; an open exchange needs them.
+
+        ``work`` runs every step, and everything else that touches the store; without it, all runs in the event loop.
+        With ``ahead``, arrivals may be checked elsewhere while more come.
+        """
         self._machine = machine
         self._performer = performer
         self._link = link
@@ -95,6 +117,8 @@ class Exchange:
         self._subscribe = subscribe
         self._changed_elsewhere = changed_elsewhere
         self._poll_seconds = poll_seconds
+        self._work = work
+        self._storing = Storing(ahead, self._note_ready)
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         """None says that a message is out, and that it may be time to read again."""
         self._outgoing: asyncio.Queue[Message | None] = asyncio.Queue()
@@ -123,22 +147,24 @@ class Exchange:
     async def run(self) -> Result:
         """Run to the end; returns what became of it."""
         self._loop = asyncio.get_running_loop()
-        undo = self._subscribe(self.wake) if self._subscribe is not None else None
         writer = asyncio.create_task(self._write())
         poller = asyncio.create_task(self._poll()) if self._changed_elsewhere is not None else None
+        undo: Callable[[], None] | None = None
         try:
+            if (subscribe := self._subscribe) is not None:
+                undo = await self._do(lambda: subscribe(self.wake))
             await self._step(Started())
             await self._drive(writer)
             self._outgoing.put_nowait(None)
             with suppress(TimeoutError):
                 await asyncio.wait_for(writer, LINGER_SECONDS)
         finally:
-            if undo is not None:
-                undo()
             for task in (writer, poller):
                 if task is not None:
                     task.cancel()
             await self._link.close()
+            if undo is not None:
+                await self._do(undo)
         assert self._result is not None, "a machine that has ended says so"
         return self._result
 
@@ -153,12 +179,16 @@ class Exchange:
                     token, self._timer = self._timer.token, None
                     await self._step(Fired(token))
                     continue
-                if reading is None and self._unsent <= 1 and (awaits := self._machine.awaits) is not Awaits.NOTHING:
+                if self._storing.is_ready:
+                    await self._step(await self._do(self._storing.finish))
+                    continue
+                if reading is None and self._has_room and (awaits := self._machine.awaits) is not Awaits.NOTHING:
                     reading = asyncio.create_task(self._read(awaits))
                 waiting = waiting or asyncio.create_task(self._events.get())
                 tasks: set[asyncio.Task[Event] | asyncio.Task[Event | None] | asyncio.Task[None]] = {
                     waiting,
-                    writer if reading is None else reading,
+                    # While something is being stored, its end comes first, and says so itself.
+                    waiting if reading is None and self._storing else writer if reading is None else reading,
                 }
                 done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED)
                 if not done and self._timer is not None:
@@ -168,7 +198,7 @@ class Exchange:
                     given, waiting = waiting.result(), None
                     if given is not None:
                         await self._step(given)
-                elif reading is None and writer in done and self._events.empty():
+                elif reading is None and not self._storing and writer in done and self._events.empty():
                     # Nothing is read at this moment, so only the writer can tell that the link is gone.
                     await self._step(LinkClosed())
                 if reading is not None and reading in done and self._result is None:
@@ -179,23 +209,67 @@ class Exchange:
                 if task is not None:
                     task.cancel()
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether what was read before is far enough along to read on."""
+        return self._unsent <= 1 and self._storing.size <= UNSETTLED_BYTES_MAX
+
     async def _step(self, event: Event) -> None:
         if isinstance(event, StoreChanged):
             self._changed = False
+        effects, answers = await self._do(lambda: self._advance(event))
+        for answer in answers:
+            self._events.put_nowait(answer)
+        for effect in effects:
+            self._perform(effect)
+
+    def _advance(self, event: Event) -> tuple[tuple[Effect, ...], list[Event]]:
+        """One step, and what it wants done to the store, which comes before everything else in its effects."""
         effects = self._machine.step(event, now=self._clock())
         for observer in self._observers:
             observer(event, effects)
+        answers: list[Event] = []
         for effect in effects:
-            await self._perform(effect)
+            match effect:
+                case Persist():
+                    self._persist(effect, answers)
+                case SaveCursor():
+                    self._performer.save(effect)
+                case Remember():
+                    self._performer.remember(effect)
+                case _:
+                    pass
+        return effects, answers
 
-    async def _perform(self, effect: Effect) -> None:
+    def _persist(self, effect: Persist, answers: list[Event]) -> None:
+        """Store what came, now or when it has been checked elsewhere."""
+        if self._storing.begin(effect):
+            return
+        answer = persist(self._performer, effect)
+        if isinstance(answer, PersistFailed):
+            self._storing.give_up()
+        answers.append(answer)
+
+    def _note_ready(self) -> None:
+        """From any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._events.put_nowait, None)
+
+    async def _do(self, job: Callable[[], T]) -> T:
+        """Have a job done. One that was begun is waited for, whatever happens: it may be using the store."""
+        if self._work is None:
+            return job()
+        doing = asyncio.ensure_future(self._work(job))
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await asyncio.wait({doing})
+            raise
+
+    def _perform(self, effect: Effect) -> None:
         match effect:
-            case Persist():
-                self._events.put_nowait(persist(self._performer, effect))
-            case SaveCursor():
-                self._performer.save(effect)
-            case Remember():
-                self._performer.remember(effect)
+            case Persist() | SaveCursor() | Remember():
+                pass  # done with the step
             case Send(message):
                 self._unsent += 1
                 self._outgoing.put_nowait(message)
@@ -237,7 +311,7 @@ class Exchange:
         while True:
             await asyncio.sleep(self._poll_seconds)
             with suppress(ResourceError):
-                if self._changed_elsewhere():
+                if await self._do(self._changed_elsewhere):
                     self._note_change()
 
     def _note_change(self) -> None:

@@ -28,6 +28,7 @@ from bobbin.runtime.local_peer import LocalSide, Manner, configure, make_machine
 from bobbin.runtime.memory_link import memory_link
 from bobbin.runtime.operations import Participant, sides
 from bobbin.runtime.pair import Clock, Observer
+from bobbin.store.base import Store
 
 OBSERVATIONS_MAX: Final = 65_536
 """Observations that wait to be taken."""
@@ -42,6 +43,51 @@ class ObservationsMissed(ResourceError):
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} observations were not taken in time; list the records instead", retry=True)
         self.count = count
+
+
+class Observations:
+    """The records that came in an exchange and match a rule, until somebody takes them."""
+
+    def __init__(self, store: Store, matches: ResultRule, *, waiting_max: int = OBSERVATIONS_MAX) -> None:
+        self._store = store
+        self._matches = matches
+        self._waiting_max = waiting_max
+        self._waiting: deque[Record] = deque()
+        self._missed = 0
+        self._news = asyncio.Event()
+
+    def observe(self, event: Event, effects: tuple[Effect, ...]) -> None:
+        """One step of the machine has been made."""
+        del event
+        for effect in effects:
+            if not isinstance(effect, Notify) or not isinstance(effect.notice, Arrived):
+                continue
+            for name in effect.notice.records:
+                raw = self._store.get(HashText(name))
+                record = None if raw is None else read_trusted(raw)
+                if record is None or not self._matches(record):
+                    continue
+                if len(self._waiting) < self._waiting_max:
+                    self._waiting.append(record)
+                else:
+                    self._missed += 1
+                self._news.set()
+
+    def stir(self) -> None:
+        """Let whoever waits look again whether it is over."""
+        self._news.set()
+
+    async def take(self, is_over: Callable[[], bool]) -> Record | None:
+        """The next one, waited for; None when there are none left and it is over."""
+        while not self._waiting:
+            if self._missed:
+                missed, self._missed = self._missed, 0
+                raise ObservationsMissed(missed)
+            if is_over():
+                return None
+            self._news.clear()
+            await self._news.wait()
+        return self._waiting.popleft()
 
 
 class Following(AbstractAsyncContextManager["Following"]):
@@ -68,13 +114,9 @@ class Following(AbstractAsyncContextManager["Following"]):
         waiting_max: int,
     ) -> None:
         self._participants = own, peer
-        self._matches = matches
         self._manner = structs.replace(manner, lifecycle=Open(), direct=False)
         self._clock = clock
-        self._waiting_max = waiting_max
-        self._waiting: deque[Record] = deque()
-        self._missed = 0
-        self._news = asyncio.Event()
+        self._observations = Observations(own.decisions.store, matches, waiting_max=waiting_max)
         self._stack = ExitStack()
         self._exchanges: tuple[Exchange, Exchange] | None = None
         self._tasks: tuple[asyncio.Task[Result], asyncio.Task[Result]] | None = None
@@ -86,13 +128,13 @@ class Following(AbstractAsyncContextManager["Following"]):
         ours = make_machine(configure(left, right, self._manner, initiator=True), left.holdings)
         theirs = make_machine(configure(right, left, self._manner, initiator=False), right.holdings)
         self._exchanges = (
-            self._exchange(ours, left, ends[0], own, [self._observe]),
+            self._exchange(ours, left, ends[0], own, [self._observations.observe]),
             self._exchange(theirs, right, ends[1], peer, []),
         )
         first, second = self._exchanges
         self._tasks = asyncio.create_task(first.run()), asyncio.create_task(second.run())
         for task in self._tasks:
-            task.add_done_callback(lambda _: self._news.set())
+            task.add_done_callback(lambda _: self._observations.stir())
         return self
 
     async def __aexit__(
@@ -125,18 +167,12 @@ class Following(AbstractAsyncContextManager["Following"]):
         return self
 
     async def __anext__(self) -> Record:
-        while not self._waiting:
-            if self._missed:
-                missed, self._missed = self._missed, 0
-                raise ObservationsMissed(missed)
-            if self._tasks is None:
-                raise StopAsyncIteration
-            if self._tasks[0].done():
-                self._tasks[0].result()
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        return self._waiting.popleft()
+        record = await self._observations.take(lambda: self._tasks is None or self._tasks[0].done())
+        if record is not None:
+            return record
+        if self._tasks is not None:
+            self._tasks[0].result()
+        raise StopAsyncIteration
 
     def _exchange(
         self, machine: InterlaceMachine, side: LocalSide, link: Link, who: Participant, observers: list[Observer]
@@ -151,23 +187,6 @@ class Following(AbstractAsyncContextManager["Following"]):
             subscribe=lambda wake: store.subscribe(lambda _: wake()),
             changed_elsewhere=store.changed_elsewhere,
         )
-
-    def _observe(self, event: Event, effects: tuple[Effect, ...]) -> None:
-        del event
-        store = self._participants[0].decisions.store
-        for effect in effects:
-            if not isinstance(effect, Notify) or not isinstance(effect.notice, Arrived):
-                continue
-            for name in effect.notice.records:
-                raw = store.get(HashText(name))
-                record = None if raw is None else read_trusted(raw)
-                if record is None or not self._matches(record):
-                    continue
-                if len(self._waiting) < self._waiting_max:
-                    self._waiting.append(record)
-                else:
-                    self._missed += 1
-                self._news.set()
 
 
 def follow(

@@ -5,14 +5,14 @@ through the standing decision of the plan. Everything else (bytes, what is absen
 too, but for many records at once, which are described as of the last evaluation.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
 from bobbin.interlace.events import Fate, Settled
@@ -36,6 +36,8 @@ from bobbin.runtime.workers import Validators
 from bobbin.store.base import DamagedStore, Mark, Outcome, Rejected, Snapshot, StoreChanges
 
 _UNIT_RECORDS_MAX: Final = 256
+_ELSEWHERE_MIN: Final = 64
+"""Fewer arrivals are checked here before another process has even heard of them."""
 _RELOAD_MIN: Final = 20_000
 """From so many new records on, and if they are more than there were before, all is loaded in one pass instead."""
 _DESCRIBE_MIN: Final = 4_096
@@ -52,7 +54,7 @@ class StoreHoldings:
     """The holdings of one link (``interlace.ports``), over a store and its standing decisions."""
 
     def __init__(self, decisions: Decisions, *, validators: Validators | None = None) -> None:
-        """``validators``: worker processes that check what arrives; without, it is checked in this one."""
+        """``validators``: worker processes that check what arrives, if it is much; else it is checked in this one."""
         self._decisions: Final = decisions
         self._store: Final = decisions.store
         self._validators: Final = validators
@@ -183,12 +185,40 @@ class StoreHoldings:
         source = "" if self._held is None else str(self._held.peer)
         return self.accept(effect.arrivals, source=source)
 
+    def begin_persist(self, effect: Persist, ready: Callable[[], None]) -> Callable[[], tuple[Settled, ...]] | None:
+        """Have worker processes check what has arrived; returns what is to be called once ``ready`` was, and stores it.
+
+        None where there are none, or where it is not worth their while.
+        """
+        arrivals = effect.arrivals
+        if self._validators is None or len(arrivals) < _ELSEWHERE_MIN:
+            return None
+        begun = self._validators.begin(_units(arrivals), ready)
+        if begun is None:
+            return None
+        source = "" if self._held is None else str(self._held.peer)
+
+        def finish() -> tuple[Settled, ...]:
+            try:
+                checked = begun.answers()
+            except ResourceError:
+                # That a worker died is no reason for anything that arrived to be lost.
+                checked = _checked_here(arrivals)
+            return self._store_checked(arrivals, checked, source)
+
+        return finish
+
     def accept(self, arrivals: Sequence[Delivered], *, source: str) -> tuple[Settled, ...]:
         """Check each arrival, as the record that was asked for, and store what is valid, durably, in one commit.
 
         What is not valid goes to the quarantine in the same commit, under the name of its ``source``.
         """
-        answers = list(map(_named, arrivals, self._validated(arrivals)))
+        return self._store_checked(arrivals, _checked_here(arrivals), source)
+
+    def _store_checked(
+        self, arrivals: Sequence[Delivered], checked: Sequence[Validated], source: str
+    ) -> tuple[Settled, ...]:
+        answers = list(map(_named, arrivals, checked))
         valid = [answer for answer in answers if not isinstance(answer, Invalid)]
         rejected = [
             Rejected(raw=answer.raw, reason=str(answer.reason), detail=answer.detail, source=source)
@@ -202,12 +232,6 @@ class StoreHoldings:
             else Settled(record=arrival.record, fate=_FATES[next(puts).outcome])
             for arrival, answer in zip(arrivals, answers, strict=True)
         )
-
-    def _validated(self, arrivals: Sequence[Delivered]) -> list[Validated]:
-        supply = iter(arrivals)
-        units = iter(lambda: [arrival.raw for arrival in islice(supply, _UNIT_RECORDS_MAX)], [])
-        answers = map(work.validate_batch, units) if self._validators is None else self._validators.validate(units)
-        return list(chain.from_iterable(answers))
 
     def cursor(self, key: str) -> Cursor | None:
         """What was saved last for a link, in an exchange with the peer of that. Advertisements come without digests."""
@@ -231,6 +255,15 @@ class StoreHoldings:
     def flush(self) -> int:
         """Write down the decisions that are not lent and have changed enough to be worth it; returns how many."""
         return self._decisions.flush()
+
+
+def _units(arrivals: Sequence[Delivered]) -> Iterator[list[bytes]]:
+    supply = iter(arrivals)
+    return iter(lambda: [arrival.raw for arrival in islice(supply, _UNIT_RECORDS_MAX)], [])
+
+
+def _checked_here(arrivals: Sequence[Delivered]) -> list[Validated]:
+    return work.validate_batch([arrival.raw for arrival in arrivals])
 
 
 def _changes(now: Snapshot, after: Mark | None) -> StoreChanges:

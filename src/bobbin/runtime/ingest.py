@@ -6,6 +6,9 @@ pass. While workers validate, this process writes. Only after the commit is the 
 survives whatever comes next. What is no record goes to the quarantine of the store, in
 the same commit as its good neighbours.
 
+A pipe that stays open and falls silent holds nothing back: everything that it has given is validated, committed and
+acknowledged then, though the batch is not full (``patient``).
+
 The sum always holds, after every commit: read = stored + duplicate + refused + rejected. A repeated import is safe:
 what is there already is counted as duplicate.
 """
@@ -23,6 +26,7 @@ from bobbin.errors import ResourceError, UsageError
 from bobbin.records.bundle import BundleReader, Damage, Extent, Piece, Run, skim
 from bobbin.records.salvage import WINDOW_BYTES
 from bobbin.runtime.lines import LineReader
+from bobbin.runtime.patient import PatientReader
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
 from bobbin.store.base import Outcome, Put, Rejected
@@ -100,13 +104,18 @@ def ingest(
     items_max, bytes_max = min(UNIT_RECORDS_MAX, batch_records_max), min(UNIT_BYTES_MAX, batch_bytes_max)
     with Validators(workers) as pool:
         if workers:
-            for run in reader.run_ahead(pool):
+            for run in reader.run_ahead(pool, writer.settle):
                 for unit in _cut(run, items_max, bytes_max):
                     writer.add(unit)
         waiting: deque[_Unit] = deque()
 
-        def raws() -> Iterator[list[bytes]]:
+        def raws() -> Iterator[list[bytes] | None]:
             for unit in _gather(reader, items_max, bytes_max):
+                if unit is None:
+                    # When this comes back, everything before it has been answered and taken.
+                    yield None
+                    writer.settle()
+                    continue
                 waiting.append(unit)
                 yield [extent.raw for extent in unit.extents]
 
@@ -145,7 +154,7 @@ class _Reader:
     """
 
     def __init__(self, stream: BinaryIO, *, source: str, form: Form, recognises: bool) -> None:
-        self._stream: Final = stream
+        self._stream: Final = PatientReader(stream)
         self._source: Final = source
         self._cutter: Final = LineReader() if form == "jsonl" else BundleReader(recognises=recognises)
         self._again: Final[deque[bytes]] = deque()
@@ -154,20 +163,32 @@ class _Reader:
         """What was left over when ``run_ahead`` stopped cutting."""
         self.bytes_read = 0
 
-    def __iter__(self) -> Iterator[Piece]:
+    @property
+    def position(self) -> int:
+        """Where the next piece begins: everything before has been given out."""
+        return self._cutter.position
+
+    def __iter__(self) -> Iterator[Piece | None]:
+        """The pieces that are left; None where the stream has fallen silent."""
         while self._again:
             yield from self._cutter.feed(self._again.popleft())
-        while chunk := self._read():
-            yield from self._cutter.feed(chunk)
+        while (chunk := self._read()) != b"":
+            if chunk is None:
+                yield None
+            else:
+                yield from self._cutter.feed(chunk)
         yield from self._cutter.finish()
 
-    def run_ahead(self, pool: Validators) -> Iterator[Run]:
-        """The valid records at the front of a bundle, validated by workers. To be exhausted before anything else."""
+    def run_ahead(self, pool: Validators, settle: Callable[[], None]) -> Iterator[Run]:
+        """The valid records at the front of a bundle, validated by workers. To be exhausted before anything else.
+
+        ``settle`` is called where the stream has fallen silent, once every record before has been given out.
+        """
         if isinstance(self._cutter, LineReader):
             return
         offset = 0
         waiting: deque[bytes] = deque()
-        for records in pool.recognise(self._stretches(waiting)):
+        for records in pool.recognise(self._stretches(waiting, settle)):
             stretch = waiting.popleft()
             if self._again:
                 # A cut before this one was wrong, so this one says nothing.
@@ -182,9 +203,13 @@ class _Reader:
                 self._again.append(stretch[size:])
         self._again.append(self._rest)
 
-    def _stretches(self, waiting: deque[bytes]) -> Iterator[bytes]:
+    def _stretches(self, waiting: deque[bytes], settle: Callable[[], None]) -> Iterator[bytes | None]:
         buffer = bytearray()
-        while not self._again and len(buffer) < WINDOW_BYTES and (chunk := self._read()):
+        while not self._again and len(buffer) < WINDOW_BYTES and (chunk := self._read()) != b"":
+            if chunk is None:
+                yield None
+                settle()
+                continue
             buffer += chunk
             if end := skim(buffer):
                 stretch = bytes(buffer[:end])
@@ -193,12 +218,13 @@ class _Reader:
                 yield stretch
         self._rest = bytes(buffer)
 
-    def _read(self) -> bytes:
+    def _read(self) -> bytes | None:
+        """The next bytes, none at the end; None where there are none now and what came before is to be settled."""
         try:
             chunk = self._stream.read(CHUNK_BYTES)
         except OSError as error:
             raise ResourceError(f"cannot read {self._source}: {error.strerror or error}", retry=True) from error
-        self.bytes_read += len(chunk)
+        self.bytes_read += len(chunk or b"")
         return chunk
 
 
@@ -245,6 +271,11 @@ class _Writer:
             self._reject(damage.raw, damage.reason, damage.detail, damage.offset)
         self._size += unit.size
 
+    def settle(self) -> None:
+        """Commit what is there, since nobody knows when more will come. To be called when every piece is added."""
+        if self._items:
+            self._commit(self._reader.position)
+
     def finish(self) -> None:
         """Commit what is left, once the stream has ended."""
         if self._items:
@@ -272,11 +303,20 @@ class _Writer:
         self._rejected.append(Rejected(raw=raw, reason=reason, detail=detail, source=self._source, offset=offset))
 
 
-def _gather(pieces: Iterable[Piece], items_max: int, bytes_max: int) -> Iterator[_Unit]:
-    """Gather pieces into units. A unit holds at least one, however large that one is; runs are units of their own."""
+def _gather(pieces: Iterable[Piece | None], items_max: int, bytes_max: int) -> Iterator[_Unit | None]:
+    """Gather pieces into units. A unit holds at least one, however large that one is; runs are units of their own.
+
+    None ends a unit, and is handed on.
+    """
     unit = _Unit(0)
     items = 0
     for piece in pieces:
+        if piece is None:
+            if items:
+                yield unit
+                items = 0
+            yield None
+            continue
         is_run = isinstance(piece, Run)
         size = piece.size if isinstance(piece, Run) else len(piece.raw)
         if items and (is_run or items == items_max or unit.size + size > bytes_max):

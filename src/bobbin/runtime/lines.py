@@ -23,6 +23,11 @@ class LineReader:
         self._too_long = False
         """Whether the buffer begins inside a line whose first piece was too long for any record."""
 
+    @property
+    def position(self) -> int:
+        """Where in the stream the first line begins that is not complete yet."""
+        return self._offset
+
     def feed(self, chunk: bytes) -> list[Piece]:
         """Take more bytes; the pieces of the lines that are complete now."""
         self._buffer += chunk

@@ -60,6 +60,8 @@ class Manner(Struct, frozen=True, kw_only=True):
     direct: bool = True
     """Let each side read the other's advertisements where they are, unless they become bytes anyway."""
     checking: bool = False
+    workers: int = 0
+    """Processes that check what a peer elsewhere sends. They start when there is much to check."""
 
 
 class Figure(Struct, kw_only=True):

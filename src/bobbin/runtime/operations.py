@@ -6,46 +6,40 @@ exchange with the same operands. What comes back to the caller (a record, a list
 statement) is this side's affair and happens after records are validated and stored.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from secrets import token_bytes
 from typing import Final
 
 from msgspec import Struct, structs
 
+from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.errors import UsageError
-from bobbin.interlace.effects import Effect, Send
-from bobbin.interlace.epoch import Epoch
-from bobbin.interlace.events import Event, Persisted, Received
-from bobbin.interlace.ledger import Describe, Disclosure, Honesty
-from bobbin.interlace.limits import Limits
-from bobbin.interlace.messages import Request, Transfer
-from bobbin.interlace.receipts import build_receipt, is_about_exchange
-from bobbin.interlace.result import Result
-from bobbin.interlace.schema import Schema
+from bobbin.interlace.receipts import build_receipt
 from bobbin.interlace.statement import build_statement, make_statement
 from bobbin.policy import builder
-from bobbin.policy.claims import Claims
 from bobbin.policy.compose import intersect
-from bobbin.policy.decide import Situation, evaluate
 from bobbin.policy.modules import Query, Selector, compile_query, compile_selector
-from bobbin.policy.verdict import Verdict, explain
 from bobbin.records import coordinate, ids
 from bobbin.records.coordinate import Address, Coordinate, Prefix
 from bobbin.records.ids import HashText, Verifier
 from bobbin.records.record import Plex, Record, read_trusted, seal
 from bobbin.records.signing import SigningKey
+from bobbin.runtime import accounts
+from bobbin.runtime.accounts import SyncReport
 from bobbin.runtime.decisions import Decisions
 from bobbin.runtime.holdings import StoreHoldings
-from bobbin.runtime.local_peer import Books, Figure, LocalSide, Manner, Ran, now, run_local
+from bobbin.runtime.local_peer import Books, LocalSide, Manner, Ran, now, run_local
 from bobbin.runtime.pair import Clock, Observer
 from bobbin.runtime.recording import Recorder
+from bobbin.runtime.statements import standing_statement
 from bobbin.store.base import Listed, Store
 
 CHOSEN_MAX: Final = 1_000
 """Records that one operation can name: each is a line of its policy."""
 
 _PUT_MAX: Final = 4_096
+_PLACE: Final = frozenset({"Group", "App", "Name"})
 
 
 class Participant(Struct, frozen=True, kw_only=True):
@@ -66,6 +60,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     rounds: int = 1
     """How many exchanges to run at most, as long as each one ends at a limit after moving something."""
     explain: tuple[str, ...] = ()
+    """Records of which the caller wants to know why they moved or did not. None is explained where no rules decided."""
     look_for: tuple[str, ...] = ()
     """Records of which the caller wants to know whether the peer offers them."""
     statement: bool = False
@@ -74,96 +69,6 @@ class Wishes(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise UsageError("an exchange has at least one round")
-
-
-class Agreed(Struct, frozen=True, kw_only=True):
-    """What both sides agreed on, and what they had to offer at the end."""
-
-    plan: str
-    link: str | None
-    peer: Verifier | None
-    start_tai: str
-    tick_tai: str
-    clock_skew_seconds: int
-    formats: frozenset[str]
-    schema: Schema
-    limits: Limits
-    offered: int
-    claimed: int
-
-
-class Explained(Struct, frozen=True, kw_only=True):
-    """What became of one record, and why each side decides as it does now that the exchange is over."""
-
-    record: str
-    fate: str
-    own: Verdict
-    peer: Verdict
-    """The same question asked of the other side."""
-
-
-class SyncReport(Struct, frozen=True, kw_only=True):
-    """The account of an exchange, all rounds together."""
-
-    rounds: tuple[Result, ...]
-    peer_rounds: tuple[Result, ...]
-    figures: dict[str, Figure]
-    """By phase."""
-    agreed: Agreed | None
-    """None if no plan was agreed in the last round."""
-    claimed: frozenset[str]
-    """Of the records that were looked for, those that the peer offered at the end."""
-    disclosure: Disclosure
-    """What the peer could learn."""
-    honesty: Honesty
-    explained: tuple[Explained, ...] = ()
-    statement: HashText | None = None
-    """The completion statement that this side has sealed and stored."""
-    receipts: tuple[HashText, ...] = ()
-
-    @property
-    def result(self) -> Result:
-        """Of the last round, which says why it stopped."""
-        return self.rounds[-1]
-
-    @property
-    def fixed_point(self) -> bool:
-        return self.result.fixed_point
-
-    @property
-    def received(self) -> frozenset[str]:
-        return frozenset().union(*(result.received for result in self.rounds))
-
-    @property
-    def sent(self) -> frozenset[str]:
-        return frozenset().union(*(result.sent for result in self.rounds))
-
-    @property
-    def rejected(self) -> dict[str, str]:
-        """With the reason code; what came after all is not in here."""
-        merged = {record: reason for result in self.rounds for record, reason in result.rejected.items()}
-        return {record: reason for record, reason in merged.items() if record not in self.received}
-
-    @property
-    def rejected_there(self) -> dict[str, str]:
-        """What we sent and the peer could not take."""
-        return {record: reason for result in self.peer_rounds for record, reason in result.rejected.items()}
-
-    @property
-    def not_available(self) -> frozenset[str]:
-        return frozenset().union(*(result.not_available for result in self.rounds)) - self.received
-
-    @property
-    def iterations(self) -> int:
-        return sum(result.iterations for result in self.rounds)
-
-    @property
-    def bytes_received(self) -> int:
-        return sum(result.bytes_received for result in self.rounds)
-
-    @property
-    def bytes_sent(self) -> int:
-        return sum(result.bytes_sent for result in self.rounds)
 
 
 class Got(Struct, frozen=True, kw_only=True):
@@ -189,8 +94,12 @@ class Placed(Struct, frozen=True, kw_only=True):
     """The peer offers them itself."""
     rejected: dict[str, str]
     """Sent, and not accepted, with the reason code."""
+    unconfirmed: frozenset[str] = frozenset()
+    """Sent to a peer elsewhere, which does not offer them back: it may have stored them or not."""
     not_taken: frozenset[str]
-    """One of the policies does not select them, or the exchange ended before; the report says which end it had."""
+    """One of the policies does not select them."""
+    unknown: frozenset[str] = frozenset()
+    """The exchange ended before anything could be said of them; the report says which end it had."""
     report: SyncReport
 
 
@@ -272,13 +181,18 @@ def hash_of(text: str) -> HashText:
 def placed(records: Collection[str], report: SyncReport) -> Placed:
     """The account of a hand-over."""
     rejected = report.rejected_there
-    stored = frozenset(record for record in records if record in report.sent and record not in rejected)
-    there = frozenset(record for record in records if record in report.claimed) - stored
+    sent = frozenset(record for record in records if record in report.sent and record not in rejected)
+    offered = frozenset(record for record in records if record in report.claimed)
+    # A peer elsewhere does not say what it has stored. What it advertises, it has.
+    stored = sent if report.peer_rounds else sent & offered
+    rest = frozenset(records) - sent - offered - rejected.keys()
     return Placed(
         stored=stored,
-        there_already=there,
+        there_already=offered - sent,
         rejected={record: reason for record, reason in rejected.items() if record in records},
-        not_taken=frozenset(records) - stored - there - rejected.keys(),
+        unconfirmed=sent - stored,
+        not_taken=rest if report.fixed_point else frozenset(),
+        unknown=frozenset() if report.fixed_point else rest,
         report=report,
     )
 
@@ -309,13 +223,37 @@ def synchronise(
             recorder = None
             if len(ran) == wishes.rounds or not _may_go_on(ran[-1]):
                 break
-        report = _report(ran, left.holdings.describe, wishes.look_for)
-        explained = tuple(_explain(record, ran, own, peer, report) for record in wishes.explain)
+        report = accounts.account(
+            [one.own for one in ran],
+            [one.peer for one in ran],
+            [one.figures for one in ran],
+            describe=left.holdings.describe,
+            look_for=wishes.look_for,
+        )
+        stores, last = (own.decisions.store, peer.decisions.store), ran[-1]
+        report = structs.replace(
+            report,
+            refused=accounts.refused(stores[0], last.own.epoch),
+            refused_there=accounts.refused(stores[1], last.peer.epoch),
+        )
+        explained: tuple[accounts.Explained, ...] = ()
+        if last.own.epoch is not None and last.peer.epoch is not None:
+            # Rules that went past their budget decide nothing, and so explain nothing. The account stands all the same.
+            with suppress(LimitExceeded):
+                explained = tuple(
+                    accounts.explained(record, report, own=(last.own, stores[0]), peer=(last.peer, stores[1]))
+                    for record in wishes.explain
+                )
+    statement, standing = None, None
+    if wishes.statement and report.fixed_point:
+        statement, standing = state(own, last.own, clock)
     return structs.replace(
         report,
         explained=explained,
-        statement=_state(own, ran[-1].own, report, clock) if wishes.statement and report.fixed_point else None,
-        receipts=_receipt(own, peer, report.received, clock) if wishes.receipts else (),
+        places=accounts.places(report, *stores),
+        statement=statement,
+        standing_statement=standing,
+        receipts=receipts(own, peer.key.verifier, report.received, clock) if wishes.receipts and peer.key else (),
     )
 
 
@@ -349,125 +287,27 @@ def _may_go_on(ran: Ran) -> bool:
     return (result.limit or there.limit) is not None and bool(result.received or result.sent or there.received)
 
 
-def _report(ran: Sequence[Ran], describe: Describe, look_for: Collection[str]) -> SyncReport:
-    figures: dict[str, Figure] = {}
-    last = ran[-1].own.epoch
-    for one in ran:
-        for phase, figure in one.figures.items():
-            total = figures.setdefault(phase, Figure())
-            total.messages += figure.messages
-            if figure.bytes is not None:
-                total.bytes = (total.bytes or 0) + figure.bytes
-    return SyncReport(
-        rounds=tuple(one.own.result for one in ran),
-        peer_rounds=tuple(one.peer.result for one in ran),
-        figures=figures,
-        agreed=_agreed(last),
-        claimed=frozenset(record for record in look_for if last is not None and record in last.learned),
-        disclosure=_disclosed([one.own.ledger.disclosure() for one in ran]),
-        honesty=_honest([one.own.ledger.honesty(describe) for one in ran]),
-    )
-
-
-def _agreed(epoch: Epoch | None) -> Agreed | None:
-    if epoch is None:
-        return None
-    terms = epoch.terms
-    return Agreed(
-        plan=terms.plan,
-        link=terms.link,
-        peer=terms.peer,
-        start_tai=terms.start_tai,
-        tick_tai=epoch.ticks.tick,
-        clock_skew_seconds=terms.clock_skew_seconds,
-        formats=terms.formats,
-        schema=terms.schema,
-        limits=terms.limits,
-        offered=len(epoch.offers),
-        claimed=len(epoch.learned),
-    )
-
-
-def _disclosed(parts: Sequence[Disclosure]) -> Disclosure:
-    return Disclosure(
-        modules=tuple(dict.fromkeys(module for part in parts for module in part.modules)),
-        advertised=frozenset().union(*(part.advertised for part in parts)),
-        fields=frozenset().union(*(part.fields for part in parts)),
-        summaries=sum(part.summaries for part in parts),
-        requested=frozenset().union(*(part.requested for part in parts)),
-        sent=frozenset().union(*(part.sent for part in parts)),
-    )
-
-
-def _honest(parts: Sequence[Honesty]) -> Honesty:
-    return Honesty(
-        received=sum(part.received for part in parts),
-        differing={record: found for part in parts for record, found in part.differing.items()},
-        never_served=frozenset().union(*(part.never_served for part in parts)),
-        rejected=frozenset().union(*(part.rejected for part in parts)),
-    )
-
-
-# ---- why ------------------------------------------------------------------------------------------------------------
-
-
-def _explain(record: str, ran: Sequence[Ran], own: Participant, peer: Participant, report: SyncReport) -> Explained:
-    last = ran[-1]
-    if last.own.epoch is None or last.peer.epoch is None:
-        raise UsageError("no plan was agreed, so no rule decided anything")
-    return Explained(
-        record=record,
-        fate=_fate(record, report, held=own.decisions.store.have(HashText(record))),
-        own=_verdict(record, last.own.epoch, own),
-        peer=_verdict(record, last.peer.epoch, peer),
-    )
-
-
-def _verdict(record: str, epoch: Epoch, side: Participant) -> Verdict:
-    policy = epoch.agreement.policy
-    claims = Claims(policy.peer_origin, {one.record: one.fields for one in epoch.learned.advertisements()})
-    with side.decisions.store.snapshot() as moment:
-        situation = Situation(facts=moment.facts, claims=claims, runtime=epoch.runtime_facts())
-        return explain(evaluate(policy, situation), record)
-
-
-def _fate(record: str, report: SyncReport, *, held: bool) -> str:
-    if record in report.received:
-        return "received"
-    if record in report.rejected:
-        return f"came as bytes that are not the record ({report.rejected[record]})"
-    if record in report.not_available:
-        return "requested, and not available any more"
-    if record in report.rejected_there:
-        return f"sent, and not accepted by the peer ({report.rejected_there[record]})"
-    if record in report.sent:
-        return "sent"
-    if record in report.result.deferred:
-        return "requested, and not sent before the end"
-    return "not moved; it is stored here" if held else "not moved; it is not stored here"
-
-
 # ---- what is said afterwards ----------------------------------------------------------------------------------------
 
 
-def _state(own: Participant, books: Books, report: SyncReport, clock: Clock) -> HashText | None:
-    """Seal a statement about the exchange; none about one that moved nothing but statements and receipts.
+def state(own: Participant, books: Books, clock: Clock) -> tuple[HashText | None, HashText | None]:
+    """Seal a statement about the exchange, or find the last one, if that still says it all.
 
-    Else two laces whose policies select statements would give each other a new one for ever.
+    Statements and receipts are no reason for a new one. Else two laces whose policies select statements would give each
+    other a new one for ever.
     """
     assert own.key is not None
-    moved = report.received | report.sent
-    if moved and all(is_about_exchange(read_trusted(raw)) for raw in _stored(own.decisions.store, moved)):
-        return None
     assert books.epoch is not None, "a fixed point has a plan"
-    plex = build_statement(make_statement(books.epoch, books.result), tai_ns=clock().tai_ns)
-    return _seal(own, [plex])[0]
+    statement = make_statement(books.epoch, books.result)
+    standing = standing_statement(own.decisions.store, statement, books.epoch, own.key.verifier)
+    if standing is not None:
+        return None, standing
+    return _seal(own, [build_statement(statement, tai_ns=clock().tai_ns)])[0], None
 
 
-def _receipt(own: Participant, peer: Participant, received: Collection[str], clock: Clock) -> tuple[HashText, ...]:
+def receipts(own: Participant, sender: Verifier, received: Collection[str], clock: Clock) -> tuple[HashText, ...]:
     """Seal a receipt for every record that came and is stored; none for what is about exchanges itself."""
-    assert peer.key is not None
-    sender, stored = peer.key.verifier, _stored(own.decisions.store, received)
+    stored = _stored(own.decisions.store, received)
     plexes = (build_receipt(read_trusted(raw), sender=sender, tai_ns=clock().tai_ns) for raw in stored)
     return tuple(_seal(own, [plex for plex in plexes if plex is not None]))
 
@@ -485,33 +325,3 @@ def _seal(own: Participant, plexes: Sequence[Plex]) -> list[HashText]:
     for start in range(0, len(sealed), _PUT_MAX):
         own.decisions.store.put_records(sealed[start : start + _PUT_MAX])
     return [record.hash for record in sealed]
-
-
-class Progressing:
-    """Counts records that are to move and have moved, from the steps of one machine, for whoever watches."""
-
-    def __init__(self, tell: Callable[[int, int], None]) -> None:
-        """``tell`` hears how many have moved, and how many either side has asked for so far."""
-        self._tell = tell
-        self._moved = self._wanted = 0
-
-    def observe(self, event: Event, effects: tuple[Effect, ...]) -> None:
-        """One step of the machine has been made."""
-        moved, wanted = self._moved, self._wanted
-        match event:
-            case Received(Request(records=records)):
-                self._wanted += len(records)
-            case Persisted(settled):
-                self._moved += len(settled)
-            case _:
-                pass
-        for effect in effects:
-            match effect:
-                case Send(Request(records=records)):
-                    self._wanted += len(records)
-                case Send(Transfer(responses=responses)):
-                    self._moved += len(responses)
-                case _:
-                    pass
-        if (moved, wanted) != (self._moved, self._wanted):
-            self._tell(self._moved, self._wanted)

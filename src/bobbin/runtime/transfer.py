@@ -62,10 +62,16 @@ class Verified(Struct, frozen=True, kw_only=True):
 def detect_form(stream: BinaryIO) -> tuple[Form, BinaryIO]:
     """The form of a stream, and the stream as if nobody had looked."""
     head = bytearray()
-    # A pipe may give less than was asked for, so ask until there is enough or no more.
-    while len(head) < _PEEK_BYTES and (piece := stream.read(_PEEK_BYTES - len(head))):
+    # A pipe may give less than was asked for, so ask until there is enough, no more, or nothing left to doubt.
+    some: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    while len(head) < _PEEK_BYTES and not _is_no_json(head) and (piece := some(_PEEK_BYTES - len(head))):
         head += piece
     return ("jsonl" if _is_jsonl(bytes(head)) else "bundle"), cast(BinaryIO, _Rewound(bytes(head), stream))
+
+
+def _is_no_json(head: bytes | bytearray) -> bool:
+    """Whether the first bytes alone say that this is no JSONL, whatever follows."""
+    return bool(head.lstrip(_BLANK)) and not head.lstrip(_BLANK).startswith(b"{")
 
 
 def _is_jsonl(head: bytes) -> bool:
@@ -220,6 +226,13 @@ class _Rewound:
         head, self._head = self._head, b""
         # What is there already is handed on before the stream is asked for more, unless everything is wanted.
         return head if size >= 0 else head + self._stream.read()
+
+    def read1(self, size: int = -1, /) -> bytes:
+        some: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
+        return self.read(size) if self._head else some(size)
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 class _Reporting:

@@ -53,11 +53,30 @@ Answer = TypeVar("Answer")
 class _Job:
     """One batch on its way. ``reply`` is None until the worker has answered."""
 
-    __slots__ = ("reply", "request")
+    __slots__ = ("begun", "generation", "reply", "request")
 
-    def __init__(self, request: Validate | Recognise | Verify) -> None:
+    def __init__(self, request: Validate | Recognise | Verify, generation: int, begun: "Begun | None" = None) -> None:
         self.request: Final = request
         self.reply: bytearray | None = None
+        self.generation: Final = generation
+        """Of the workers that it was given to."""
+        self.begun: Final = begun
+
+
+class Begun:
+    """Records that are being validated while the caller does something else."""
+
+    def __init__(self, pool: "Validators", ready: Callable[[], None]) -> None:
+        self.left = 0
+        """Batches without an answer."""
+        self.ready: Final = ready
+        self.jobs: Final[list[tuple[_Job, Validate]]] = []
+        self._pool: Final = pool
+
+    def answers(self) -> list[Validated]:
+        """A record or an ``Invalid`` per item, in order. Waits for those that are not there yet."""
+        replies = [(self._pool.wait(job), request.raws) for job, request in self.jobs]
+        return [answer for reply, raws in replies for answer in work.restore(reply, raws)]
 
 
 class Validators(AbstractContextManager["Validators"]):
@@ -67,19 +86,32 @@ class Validators(AbstractContextManager["Validators"]):
     """
 
     def __init__(
-        self, workers: int, *, queue_batches_max: int | None = None, queue_bytes_max: int = QUEUE_BYTES_MAX
+        self,
+        workers: int,
+        *,
+        queue_batches_max: int | None = None,
+        queue_bytes_max: int = QUEUE_BYTES_MAX,
+        at_once: bool = True,
     ) -> None:
+        """Without ``at_once``, the processes start when they are first needed."""
         if workers < 0 or queue_bytes_max < 1 or (queue_batches_max is not None and queue_batches_max < 1):
             raise UsageError("a pool has zero or more workers and a queue of at least one batch")
         self.queue_batches_max: Final = queue_batches_max or max(1, workers * QUEUE_BATCHES_PER_WORKER)
         self.queue_bytes_max: Final = queue_bytes_max
-        self._tasks: Final[SimpleQueue[_Job | None]] = SimpleQueue()
+        self._tasks: SimpleQueue[_Job | None] = SimpleQueue()
+        self._generation = 0
         self._changed: Final = threading.Condition()
         self._failure: str | None = None
         self._closed = False
-        self._workers: Final[list[_Worker]] = []
+        self._begun: Final[set[Begun]] = set()
+        self._workers: list[_Worker] = []
+        self._workers_max: Final = workers
+        if at_once:
+            self._start()
+
+    def _start(self) -> None:
         try:
-            for _ in range(workers):
+            while len(self._workers) < self._workers_max and not self._closed:
                 self._workers.append(_Worker(self._tasks, self._deliver, self._fail))
         except (OSError, RuntimeError) as error:  # no more processes, no more threads
             self.close()
@@ -90,23 +122,56 @@ class Validators(AbstractContextManager["Validators"]):
         """The system's numbers for the workers."""
         return [worker.process.pid for worker in self._workers]
 
-    def validate(self, batches: Iterable[Sequence[bytes]]) -> Iterator[list[Validated]]:
-        """For each batch, in order, a record or an ``Invalid`` per item."""
-        if self._workers:
-            requests = (Validate(list(batch)) for batch in batches)
-            return self._run(requests, lambda request, reply: work.restore(reply, request.raws))
-        return map(work.validate_batch, batches)
+    def validate(self, batches: Iterable[Sequence[bytes] | None]) -> Iterator[list[Validated]]:
+        """For each batch, in order, a record or an ``Invalid`` per item.
 
-    def recognise(self, stretches: Iterable[bytes]) -> "Iterator[list[Record]]":
-        """For each stretch of a bundle, in order, the valid records at its front."""
-        if self._workers:
-            return self._run(map(Recognise, stretches), lambda request, reply: work.restore_run(reply, request.raw))
-        return map(work.recognise, stretches)
+        None instead of a batch has no answer: the input may take its time to give the next one, so every answer so far
+        is given out before it is asked.
+        """
+        if self._workers_max:
+            self._start()
+            requests = (None if batch is None else Validate(list(batch)) for batch in batches)
+            return self._run(requests, lambda request, reply: work.restore(reply, request.raws))
+        return (work.validate_batch(batch) for batch in batches if batch is not None)
+
+    def begin(self, batches: Iterable[Sequence[bytes]], ready: Callable[[], None]) -> Begun | None:
+        """Have batches validated meanwhile; None where there is no worker to do it.
+
+        ``ready`` is called from another thread when every answer is there, or when none will come. How many batches are
+        on their way at a time is the caller's affair. After a worker has died, others take its place; one caller at a
+        time.
+        """
+        if not self._workers_max or self._closed:
+            return None
+        if self._failure is not None:
+            self._renew()
+        self._start()
+        begun = Begun(self, ready)
+        for batch in batches:
+            request = Validate(list(batch))
+            begun.jobs.append((_Job(request, self._generation, begun), request))
+        with self._changed:
+            begun.left = len(begun.jobs)
+            if self._is_over() or not begun.jobs:
+                return None
+            self._begun.add(begun)
+        for job, _ in begun.jobs:
+            self._tasks.put(job)
+        return begun
+
+    def recognise(self, stretches: Iterable[bytes | None]) -> "Iterator[list[Record]]":
+        """For each stretch of a bundle, in order, the valid records at its front. None as for ``validate``."""
+        if self._workers_max:
+            self._start()
+            requests = (None if stretch is None else Recognise(stretch) for stretch in stretches)
+            return self._run(requests, lambda request, reply: work.restore_run(reply, request.raw))
+        return (work.recognise(stretch) for stretch in stretches if stretch is not None)
 
     def verify(self, items: Iterable[SignatureItem]) -> Iterator[bool]:
         """For each (verifier's x-coordinate, message, signature), in order, whether the signature is valid."""
         batches = _chunks(items, VERIFY_BATCH_ITEMS)
-        if self._workers:
+        if self._workers_max:
+            self._start()
             answers = self._run(map(Verify, batches), lambda _, reply: work.decode_verdicts(reply))
         else:
             answers = map(work.verify_batch, batches)
@@ -117,6 +182,7 @@ class Validators(AbstractContextManager["Validators"]):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        self._let_go()
         for worker in self._workers:
             worker.process.kill()
             self._tasks.put(None)
@@ -131,37 +197,84 @@ class Validators(AbstractContextManager["Validators"]):
     def __enter__(self) -> Self:
         return self
 
-    def _run(self, requests: Iterator[Request], read: Callable[[Request, bytearray], Answer]) -> Iterator[Answer]:
+    def _run(
+        self, requests: Iterator[Request | None], read: Callable[[Request, bytearray], Answer]
+    ) -> Iterator[Answer]:
         window: deque[tuple[_Job, Request]] = deque()
         size = 0
         for request in requests:
-            job = _Job(request)
+            if request is None:
+                while window:
+                    oldest, asked = window.popleft()
+                    yield read(asked, self.wait(oldest))
+                size = 0
+                continue
+            job = _Job(request, self._generation)
             window.append((job, request))
             size += request.size
             self._tasks.put(job)
             while len(window) >= self.queue_batches_max or size >= self.queue_bytes_max:
                 oldest, asked = window.popleft()
                 size -= asked.size
-                yield read(asked, self._wait(oldest))
+                yield read(asked, self.wait(oldest))
         for oldest, asked in window:
-            yield read(asked, self._wait(oldest))
+            yield read(asked, self.wait(oldest))
 
-    def _wait(self, job: _Job) -> bytearray:
+    def wait(self, job: _Job) -> bytearray:
+        """The answer to a batch."""
         with self._changed:
-            self._changed.wait_for(lambda: job.reply is not None or self._failure is not None or self._closed)
+            self._changed.wait_for(lambda: job.reply is not None or self._is_lost(job))
             if job.reply is None:
-                raise ResourceError(self._failure or "the worker processes were closed", retry=True)
+                raise ResourceError(self._failure or "the worker processes were closed or replaced", retry=True)
             return job.reply
 
+    def _is_lost(self, job: _Job) -> bool:
+        return self._is_over() or job.generation != self._generation
+
+    def _is_over(self) -> bool:
+        """Whether no answer will come from the present workers."""
+        return self._failure is not None or self._closed
+
     def _deliver(self, job: _Job, reply: bytearray) -> None:
+        begun = job.begun
         with self._changed:
             job.reply = reply
             self._changed.notify_all()
+            if begun is not None:
+                begun.left -= 1
+                if begun.left or begun not in self._begun:
+                    return
+                self._begun.remove(begun)
+        if begun is not None:
+            begun.ready()
 
     def _fail(self, what: str) -> None:
         with self._changed:
             self._failure = self._failure or what
             self._changed.notify_all()
+        self._let_go()
+
+    def _renew(self) -> None:
+        """Others take the place of all workers. What those had in hand is lost."""
+        old, self._workers = self._workers, []
+        tasks, self._tasks = self._tasks, SimpleQueue()
+        for worker in old:
+            worker.process.kill()
+            tasks.put(None)
+        for worker in old:
+            worker.join()
+        with self._changed:
+            self._generation += 1
+            self._failure = None
+            self._changed.notify_all()
+
+    def _let_go(self) -> None:
+        """Nobody waits any more for answers that do not come."""
+        with self._changed:
+            begun = list(self._begun)
+            self._begun.clear()
+        for one in begun:
+            one.ready()
 
 
 def verify_many(items: Iterable[SignatureItem], workers: int) -> Iterator[bool]:

@@ -51,6 +51,15 @@ class DiskVault:
         self._store: Store = self._begin()
         self._decisions = Decisions(self._store, query=query)
 
+    @property
+    def is_down(self) -> bool:
+        return self._disk.down
+
+    @property
+    def folder(self) -> str:
+        """Where the files are, which is another place each time."""
+        return self._folder.name
+
     def cursor(self, key: str) -> Cursor | None:
         return StoreHoldings(self._decisions).cursor(key)
 

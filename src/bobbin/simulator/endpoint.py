@@ -199,13 +199,19 @@ class Endpoint:
         self._guarded(work)
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do something to the store; when the disk fails, the process goes down with it."""
+        """Do something to the store; when the disk fails, the process goes down with it.
+
+        What only saves work may fail without a word. A power cut spares nobody for that.
+        """
         try:
             work()
         except ResourceError as error:
             if self._trace is not None:
                 self._trace(f"{self.node.name} disk: {error}")
             self._on_failure(self.node)
+        else:
+            if self.node.vault.is_down:
+                self._on_failure(self.node)
 
     def _store_changed(self) -> None:
         self._timeline.after(0, lambda: None if self.is_over else self.give(StoreChanged()))
@@ -233,7 +239,7 @@ def _value(name: str, value: object) -> str:
         return _brief(value) if name in ("message", "notice", "result") else f"{name}={type(value).__name__}"
     if isinstance(value, bytes):
         return f"{name}={len(value)}B"
-    return f"{name}={str(value)[:60]}"
+    return f"{name}={value}" if name == "detail" else f"{name}={str(value)[:60]}"
 
 
 def _item(value: object) -> str:

@@ -1,4 +1,4 @@
-"""One side's records in memory, and its policy evaluated from nothing each time: slow, simple, and right by reading.
+"""One side's records in memory, and its policy evaluated from nothing: slow, simple, and right by reading.
 
 A machine cannot tell it from the real thing (``runtime.holdings``), so it serves where no disk should take part, and
 as the measure for the one that is fast.
@@ -15,16 +15,16 @@ from bobbin.interlace.events import Fate, Settled
 from bobbin.interlace.messages import Delivered
 from bobbin.interlace.ports import Evaluated, Memory, Question
 from bobbin.interlace.schema import Schema
-from bobbin.policy.claims import ClaimedField, Claims
-from bobbin.policy.decide import Decision, Situation, decide
+from bobbin.policy.claims import ClaimedField
+from bobbin.policy.decide import Decision
 from bobbin.policy.executables import LocalPolicy, PolicyCache
 from bobbin.policy.modules import Query, Selector
 from bobbin.policy.operands import Index
 from bobbin.policy.plan import Plan
-from bobbin.policy.views import RecordFacts
 from bobbin.records.ids import HashText
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Record, validate
+from bobbin.simulator.decided import Decided
 
 _NOTHING: Final = Decision(may_send=frozenset(), may_request=frozenset())
 
@@ -32,7 +32,10 @@ _NOTHING: Final = Decision(may_send=frozenset(), may_request=frozenset())
 class MemoryHoldings:
     """Records, refusals and cursors of one side, in memory. One machine uses it at a time."""
 
-    def __init__(self, records: Iterable[Record] = (), *, query: Query | None = None) -> None:
+    def __init__(
+        self, records: Iterable[Record] = (), *, query: Query | None = None, decided: Decided | None = None
+    ) -> None:
+        """``decided``: the decisions of the world that this is in."""
         self.records: dict[str, Record] = {record.hash: record for record in records}
         self.refused: set[str] = set()
         self.quarantine: list[tuple[bytes, str]] = []
@@ -40,6 +43,7 @@ class MemoryHoldings:
         self.modules: dict[str, bytes] = {}
         self.evaluations = 0
         self._query = query
+        self._decided = Decided() if decided is None else decided
         self._cache = PolicyCache()
         self._policy: LocalPolicy | None = None
         self._claims: dict[str, tuple[ClaimedField, ...]] = {}
@@ -48,7 +52,7 @@ class MemoryHoldings:
 
     def beside(self, query: Query | None = None) -> "MemoryHoldings":
         """The same records, refusals and cursors, for another machine."""
-        other = MemoryHoldings(query=query)
+        other = MemoryHoldings(query=query, decided=self._decided)
         other.records, other.refused, other.quarantine = self.records, self.refused, self.quarantine
         other.cursors, other.modules, other._cache = self.cursors, self.modules, self._cache
         return other
@@ -75,12 +79,8 @@ class MemoryHoldings:
         self._claims.update(question.claimed)
         for record in question.withdrawn:
             self._claims.pop(record, None)
-        situation = Situation(
-            facts=RecordFacts.of_records(self.records.values()),
-            claims=Claims(self._policy.peer_origin, self._claims),
-            runtime=question.runtime,
-        )
-        before, after = self._decision, decide(self._policy, situation)
+        before = self._decision
+        after = self._decided.decide(self._policy, self.records.values(), self._claims, question.runtime)
         known, status = self._status, self._now()
         self._decision, self._status = after, status
         return Evaluated(

@@ -22,6 +22,7 @@ from bobbin.records.record import Record, validate
 from bobbin.records.signing import SigningKey
 from bobbin.simulator.claim_model import Table
 from bobbin.simulator.clock import NodeClock
+from bobbin.simulator.decided import Decided
 from bobbin.simulator.holdings import MemoryHoldings
 from bobbin.simulator.policies import Choice
 
@@ -49,6 +50,11 @@ class Vault(Protocol):
     @property
     def refused(self) -> AbstractSet[str]: ...
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the power is cut, and nothing can be read or written before ``crash``."""
+        ...
+
     def cursor(self, key: str) -> Cursor | None: ...
 
     def link(self, query: Query | None) -> LinkHoldings:
@@ -71,8 +77,9 @@ class Vault(Protocol):
 class MemoryVault:
     """Records in memory, shared by all machines of a node. Whatever is stored is durable at once."""
 
-    def __init__(self) -> None:
-        self._shared: Final = MemoryHoldings()
+    def __init__(self, decided: Decided | None = None) -> None:
+        """``decided``: the decisions of the world that this is in."""
+        self._shared: Final = MemoryHoldings(decided=decided)
 
     @property
     def records(self) -> Mapping[str, Record]:
@@ -81,6 +88,10 @@ class MemoryVault:
     @property
     def refused(self) -> AbstractSet[str]:
         return self._shared.refused
+
+    @property
+    def is_down(self) -> bool:
+        return False
 
     def cursor(self, key: str) -> Cursor | None:
         return self._shared.cursor(key)

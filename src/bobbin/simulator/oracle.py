@@ -2,8 +2,8 @@
 
 The witness believes nothing that the machine thinks. From the messages that went out and came in it keeps its own
 books: operands, terms, the peer's claims (``claim_model``), the shared time, what was requested and what was answered.
-Whenever the machine says something, the policy is decided anew, from nothing, over the records of that very moment, and
-what is said must be exactly what follows:
+Whenever the machine says something, what the policy decides is worked out from those books, over the records of that
+very moment (``decided``), and what is said must be exactly what follows:
 
 * a first block says exactly the effective send set, by listing, by summaries or by saying nothing;
 * a later block answers exactly what the peer asked, from the set that was announced;
@@ -47,14 +47,12 @@ from bobbin.interlace.messages import (
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
 from bobbin.interlace.schema import Schema
-from bobbin.policy.claims import ClaimedField, Claims
-from bobbin.policy.decide import Decision, Situation, decide
-from bobbin.policy.operands import Origin
+from bobbin.policy.decide import Decision
 from bobbin.policy.runtime_facts import RuntimeFacts
-from bobbin.policy.views import RecordFacts
 from bobbin.records import tai
 from bobbin.records.record import Record
 from bobbin.simulator.claim_model import ClaimModel, Table, misanswers, tells
+from bobbin.simulator.decided import Decided
 from bobbin.simulator.holdings import describe
 from bobbin.simulator.terms_model import Said, Terms, work_out
 
@@ -108,8 +106,9 @@ class Witness:
         query: str | None,
         everything: Mapping[str, Record],
         fail: Callable[[str], NoReturn],
+        decided: Decided,
     ) -> None:
-        """``everything``: all records of the world, stored or not, by name."""
+        """``everything``: all records of the world, stored or not, by name. ``decided``: the decisions made in it."""
         self.config: Final = config
         self.peer: Witness | None = None
         """The witness of the other machine, if that one is honest."""
@@ -124,6 +123,7 @@ class Witness:
         self._query: Final = query
         self._everything: Final = everything
         self._fail: Final = fail
+        self._decisions: Final = decided
         self._now = Now(tai_ns=0, monotonic_ns=0)
         self._latest_tai_ns = 0  # the furthest that our clock has been, even if it was set back since
         self._must_end: str | None = None
@@ -140,9 +140,10 @@ class Witness:
         self._claims = ClaimModel("", 1)
         self._whole: Table = {}
         """The claims when an advertise phase was over last."""
+        self._described: Table = {}
+        """Records that were to be offered once, with what is said of them in this epoch."""
         self._announced: Table = {}
-        self._alive: set[str] = set()
-        """Announced, and found to be sendable ever since."""
+        """What the last first block has told the peer."""
         self._said_first = False
         self._said: list[Advertise] = []
         self._heard: list[Advertise] = []
@@ -160,7 +161,7 @@ class Witness:
         """Requested and come, in the step that is looked at."""
         self._unsettled: set[str] = set()
         self._heard_last = False
-        self._passed_over: dict[str, tuple[ClaimedField, ...]] = {}
+        self._passed_over: Table = {}
         self._served = 0
         self._served_bytes = 0
 
@@ -267,17 +268,14 @@ class Witness:
                 tick_tai=tai.render(tick),
                 clock_skew_seconds=terms.skew_seconds,
             )
-            situation = Situation(
-                facts=RecordFacts.of_records(self._ground.records.values()),
-                claims=Claims(Origin(terms.policy.peer_origin), self._claims.table),
-                runtime=runtime,
-            )
-            self._decided = key, decide(terms.policy, situation)
+            decide = self._decisions.decide
+            self._decided = key, decide(terms.policy, self._ground.records.values(), self._claims.table, runtime)
         return self._decided[1]
 
     def _offered(self, decision: Decision) -> Table:
-        schema = self._in_epoch().schema
-        return {record: describe(self._everything[record], schema) for record in decision.may_send}
+        for record in decision.may_send - self._described.keys():
+            self._described[record] = describe(self._everything[record], self._in_epoch().schema)
+        return {record: self._described[record] for record in decision.may_send}
 
     # ---- what is said ---------------------------------------------------------------------------------------------
 
@@ -338,7 +336,6 @@ class Witness:
         else:
             self._fail(f"a first block of {len(block.records)} does not say the send set of {len(offered)} records")
         self._announced, self._said_first = offered, True
-        self._alive = set(offered)
         self._said_openings.append(offered)
 
     def _says(self, block: Advertise, offered: Table) -> bool:
@@ -361,7 +358,6 @@ class Witness:
         self._expect_claims()
         self._whole = dict(self._claims.table)
         decision = self._at_request = self._decide()
-        self._alive &= decision.may_send
         table = self._claims.table
         self._passed_over = {
             record: fields for record, fields in self._passed_over.items() if table.get(record) == fields
@@ -403,12 +399,12 @@ class Witness:
         self._expect(self._peer_request is not None, "answers follow a request")
         self._expect(len(message.responses) <= service.chunk_records_max, "a part of a transfer keeps to its size")
         decision = self._decide()
-        self._alive &= decision.may_send
         for response in message.responses:
             record = response.record
             self._expect(record in self._unanswered, f"{record} was not requested, or is answered twice")
             self._unanswered.discard(record)
-            sendable = record in self._alive and record in decision.may_send and record in self._ground.records
+            # Judged at this moment: a record that was away in between and is back is as good as one that stayed.
+            sendable = record in self._announced and record in decision.may_send and record in self._ground.records
             self._served += 1
             if isinstance(response, Unavailable):
                 self._expect(not sendable, f"{record} may be sent and is called not available")

@@ -75,9 +75,11 @@ class ByteStream:
         """How many partitions our last two blocks asked to be listed."""
 
     def write(self, message: Message) -> list[Item]:
-        epoch = self._machine.epoch
-        source = None if epoch is None else epoch.agreement.policy.own_origin
-        limits = self._machine.config.limits if epoch is None else epoch.terms.limits
+        epoch, config = self._machine.epoch, self._machine.config
+        # Who advertises before there is a plan is a liar, and names any source.
+        early = config.own.origin(0 if config.initiator else 1)
+        source = early if epoch is None else epoch.agreement.policy.own_origin
+        limits = config.limits if epoch is None else epoch.terms.limits
         raw = b"".join(encode(message, source=source, fact_bytes_max=limits.max_fact_block_size))
         if isinstance(message, Advertise):
             self._asked.append(len(message.lists))

@@ -30,7 +30,7 @@ class Route(Struct, frozen=True, kw_only=True):
     remote: str
     """The other end as its socket names it, for people to read."""
     origin: str
-    """What limits per address count by: the other end's IP address, or ``local``."""
+    """What limits per address count by: the other end's IPv4 address or IPv6 network (/64), or ``local``."""
     loopback: bool
     """Whether the other end is on this machine."""
     binding: bytes | None = None

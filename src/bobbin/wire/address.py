@@ -52,7 +52,7 @@ _PORT_MAX: Final = 65_535
 _NAME_CHARACTERS_MAX: Final = 253
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
-_AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:/]*)(?::([1-9][0-9]{0,4}))?(/.*)?", re.ASCII | re.DOTALL)
+_AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:/]*)(?::(0|[1-9][0-9]{0,4}))?(/.*)?", re.ASCII | re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -93,8 +93,11 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"{self.scheme.value}:{host}{port}{self.path}"
 
 
-def parse(text: str) -> Address:
-    """The address that a text spells, or ``AddressError``."""
+def parse(text: str, *, to_listen: bool = False) -> Address:
+    """The address that a text spells, or ``AddressError``.
+
+    ``to_listen`` lets the port be 0, by which the system chooses one; nobody can be reached there.
+    """
     if text == Scheme.STDIO:
         return Address(scheme=Scheme.STDIO)
     name, colon, rest = text.partition(":")
@@ -110,7 +113,7 @@ def parse(text: str) -> Address:
     host, port, path = found.groups()
     if path and (path != PATH or scheme in (Scheme.TCP, Scheme.TLS)):
         raise AddressError(f"only a ws or wss address has a path, and that is {PATH}: {text[:80]!r}")
-    if port is not None and int(port) > _PORT_MAX:
+    if port is not None and not (0 if to_listen else 1) <= int(port) <= _PORT_MAX:
         raise AddressError(f"a port lies between 1 and {_PORT_MAX}, not at {port}")
     return Address(scheme=scheme, host=_check_host(host), port=int(port) if port else None, path=path or "")
 

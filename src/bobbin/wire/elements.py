@@ -143,6 +143,7 @@ class Elements:
         """Of fact lines since the last phase end, without those that are still in the buffer."""
         self._in_phase = False
         self._failure: PeerError | None = None
+        """Never raised itself: see ``again``."""
 
     @property
     def buffered(self) -> int:
@@ -156,20 +157,24 @@ class Elements:
     def next(self) -> Element | None:
         """The next element, or None where it takes more bytes to say."""
         if self._failure is not None:
-            raise self._failure
+            raise again(self._failure)
         try:
             return self._next()
         except PeerError as failure:
-            self._failure = failure
-            raise
+            self._failure = again(failure)
+        raise again(self._failure)
 
     def finish(self) -> None:
         """The stream has ended. Raises ``Truncated`` unless that was at the end of a phase."""
-        if self._failure is not None:
-            raise self._failure
-        if self._awaits_preface or self._in_phase or self.buffered:
+        if self._failure is None and (self._awaits_preface or self._in_phase or self.buffered):
             self._failure = Truncated(f"the stream ends inside a phase; {self.buffered} bytes wait for the rest")
-            raise self._failure
+        if self._failure is not None:
+            raise again(self._failure)
+
+    def drop(self) -> None:
+        """Let go of what waits: nothing more will be read. A link that is over may be held on to for a while."""
+        self._buffer = bytearray()
+        self._at = self._searched = 0
 
     def _next(self) -> Element | None:
         while self.buffered:
@@ -315,6 +320,18 @@ class Elements:
         if self._at > _COMPACT_BYTES or self._at == len(self._buffer):
             del self._buffer[: self._at]
             self._at = self._searched = 0
+
+
+def again(failure: PeerError) -> PeerError:
+    """The same error, without the way that it came.
+
+    An error that is raised knows every frame that it passed, and these hold the refused block and what was made of it;
+    its cause may hold the bytes too. What keeps an error, or is passed by one that is kept, would keep all of that.
+    """
+    kind = type(failure)
+    made = kind.__new__(kind, *failure.args)
+    vars(made).update(vars(failure))
+    return made
 
 
 def preface(nonce: bytes) -> bytes:

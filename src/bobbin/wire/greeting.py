@@ -1,9 +1,10 @@
 """The first two phases of a stream: the preface with its nonce, and the proof.
 
-They come before any machine, because a machine begins with what has been proven. A driver writes its preface, waits for
-the peer's ``nonce``, writes its proof, which needs both nonces, and waits until the greeting is ``complete``. It then
-checks the proof, and the peer, before it writes anything else. The stream goes on from there, with whatever bytes came
-along, in an ``interlace.Decoder``.
+They come before any machine, because a machine begins with what has been proven. A driver writes its preface and waits
+for the peer's ``nonce``: a proof needs both. The initiator writes its proof then; the responder waits until the
+greeting is ``complete``, checks the proof and the peer, and writes its own after that. Neither writes anything else
+before it has checked the other. The stream goes on from there, with whatever bytes came along, in an
+``interlace.Decoder``.
 """
 
 from typing import Final

@@ -199,6 +199,7 @@ class Decoder:
         self._transferring = False
         """Whether something of a transfer has been read, and not its end."""
         self._failure: PeerError | None = None
+        """Never raised itself: see ``elements.again``."""
 
     @property
     def wants_more(self) -> bool:
@@ -206,6 +207,11 @@ class Decoder:
         if self._failure is not None:
             return False
         return self._awaits is not Awaits.NOTHING or self._stream.buffered < self._ahead_bytes_max
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something of a block, or of a part of a transfer, that is not complete."""
+        return bool(self._facts or self._resource or self._responses or self._stream.buffered)
 
     def agree(self, *, source: Origin, schema: Schema, limits: Limits) -> None:
         """What the loop of this epoch is read against: the origin of the peer's operand, and what was negotiated."""
@@ -234,17 +240,16 @@ class Decoder:
         if data and not self.wants_more and self._failure is None:
             raise UsageError("nothing is expected from the peer, and enough is waiting")
         if self._failure is not None:
-            raise self._failure
+            raise elements.again(self._failure)
         self._stream.feed(data)
         messages: list[Message] = []
         try:
-            while self._awaits is not Awaits.NOTHING and (element := self._stream.next()):
-                self._take(element, messages)
+            self._take_all(messages)
         except PeerError as failure:
-            self._failure = failure
+            self._failure = elements.again(failure)
             messages += self.flush()
-            if not messages:
-                raise
+        if self._failure is not None and not messages:
+            raise elements.again(self._failure)
         return messages
 
     def flush(self) -> list[Message]:
@@ -256,10 +261,22 @@ class Decoder:
     def finish(self) -> None:
         """The stream has ended. Raises unless that was between two phases."""
         if self._failure is not None:
-            raise self._failure
+            raise elements.again(self._failure)
         if self._facts or self._resource or self._transferring:
             raise elements.Truncated("the stream ends inside a phase")
         self._stream.finish()
+
+    def drop(self) -> None:
+        """Let go of everything that waits: nothing more will be decoded."""
+        self._stream.drop()
+        self._facts = bytearray()
+        self._resource = None
+        self._responses = []
+        self._response_bytes = 0
+
+    def _take_all(self, messages: list[Message]) -> None:
+        while self._awaits is not Awaits.NOTHING and (element := self._stream.next()):
+            self._take(element, messages)
 
     def _take(self, element: Element, messages: list[Message]) -> None:
         match element:

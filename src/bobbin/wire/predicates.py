@@ -7,16 +7,17 @@ from typing import Final, NoReturn
 from bobbin.facts.block import MalformedBlock
 from bobbin.facts.relations import Tuple
 from bobbin.interlace.reasons import Abort, Reason
+from bobbin.policy import vocabulary
 from bobbin.policy.operands import EXCHANGE_OPERAND
 from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD, CONTROL, CONTROL_PREFIXES
 
-PARTITION: Final = "AdvertisementPartition"
-LIST: Final = "ListAdvertisementPartition"
-NARROW: Final = "NarrowAdvertisementPartition"
-MAY_REQUEST: Final = "MayRequest"
-NOT_AVAILABLE: Final = "NotAvailable"
-TICK_READY: Final = "TickReady"
-KNOT_PROOF: Final = "KnotProof"
+PARTITION: Final = vocabulary.PARTITION
+LIST: Final = vocabulary.LIST_PARTITION
+NARROW: Final = vocabulary.NARROW_PARTITION
+MAY_REQUEST: Final = vocabulary.MAY_REQUEST
+NOT_AVAILABLE: Final = vocabulary.NOT_AVAILABLE
+TICK_READY: Final = vocabulary.TICK_READY
+KNOT_PROOF: Final = vocabulary.KNOT_PROOF
 
 PHASES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {

@@ -2,12 +2,15 @@
 
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bobbin.cli.entry import run
-from tests.unit.cli.command_line import AT, PLACE, PLEX_1, SECRET, Answer, Cli
+from tests.support.served import Served, served
+from tests.unit.cli.command_line import AT, PLACE, PLEX_1, SECRET, VERIFIER, Answer, Cli
+from tests.unit.cli.policy_texts import DING
 
 
 @pytest.fixture
@@ -39,3 +42,30 @@ def filled(folder: Path, cli: Cli) -> Path:
     answer = cli("put", folder, "-", *PLACE, "--tai", AT, stdin=b"hello")
     assert answer.text == PLEX_1 + "\n"
     return folder
+
+
+@pytest.fixture
+def ding(tmp_path: Path) -> Path:
+    """A policy in a file."""
+    path = tmp_path / "ding.policy"
+    path.write_text(DING, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, ding: Path, cli: Cli) -> Path:
+    """Another lace with a key of its own, which knows the first one, with one record for it and one for nobody."""
+    path = tmp_path / "y.lace"
+    cli("init", path)
+    cli("key", "new", path)
+    cli("put", path, "-g", "u", "-a", "ding", "-N", "links/2", "-", stdin=b"theirs")
+    cli("put", path, "-g", "private", "-a", "ding", "-N", "links/3", "-", stdin=b"private")
+    assert cli("peers", "add", path, "x", "--verifier", VERIFIER, "--policy", ding).code == 0
+    return path
+
+
+@pytest.fixture
+def node(elsewhere: Path) -> Iterator[Served]:
+    """That lace, served on loopback."""
+    with served(elsewhere, "tcp:127.0.0.1:0", "tls:127.0.0.1:0") as running:
+        yield running

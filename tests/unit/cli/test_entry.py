@@ -14,6 +14,7 @@ from bobbin.cli.entry import run
 from bobbin.cli.output import ReaderGone
 from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
 from bobbin.records.reasons import InvalidRecord, Reason
+from bobbin.store.base import DamagedStore
 from tests.unit.cli.command_line import Cli
 
 
@@ -181,3 +182,14 @@ def test_the_entry_point_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SystemExit) as leave:
         entry.main()
     assert leave.value.code == 2
+
+
+def test_a_damaged_store_is_one_to_look_into(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(DamagedStore("the store is damaged")))
+    assert run(["x"]) == 3
+    assert "`bobbin fsck DIR` lists what is damaged" in capsys.readouterr().err
+    monkeypatch.setattr(entry, "_invoke", _raising(DamagedStore("it is damaged; run `bobbin fsck` on it")))
+    run(["x"])
+    assert capsys.readouterr().err.count("fsck") == 1

@@ -92,3 +92,15 @@ def test_what_is_no_header_is_a_usage_error(text: str) -> None:
 
 def test_a_form_that_is_not_named_is_left_to_the_file() -> None:
     assert [options.chosen_form(choice) for choice in FormChoice] == [None, "bundle", "jsonl"]
+
+
+def test_messages_about_prefixes_and_records_lead_somewhere() -> None:
+    with pytest.raises(UsageError, match="without the / at its end it is the record //u//ding//links"):
+        options.parse_wanted("//u//ding//links/")
+    with pytest.raises(UsageError) as raised:
+        options.parse_wanted("//u//ding//")
+    assert "without" not in str(raised.value), "no record has an empty name"
+    with pytest.raises(UsageError, match="`bobbin show` shows it"):
+        options.parse_place(PLEX)
+    with pytest.raises(UsageError, match="prefixes are //group//, //group//app// and //group//app//name/"):
+        options.parse_place("//u//ding/")

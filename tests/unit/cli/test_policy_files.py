@@ -8,6 +8,7 @@ from bobbin.cli import policy_files
 from bobbin.cli.policy_files import InvalidPolicyFile, RoleChoice
 from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
+from bobbin.policy.executables import Part
 from bobbin.policy.modules import Query, Role, Selector
 from tests.unit.cli.policy_texts import DING, DING_IDENTIFIER, HIDE_ALL, TWO_MISTAKES
 
@@ -24,8 +25,19 @@ def test_a_module_has_the_role_that_it_seems_to_be_written_for(tmp_path: Path) -
     assert selector.identifier == DING_IDENTIFIER
     assert isinstance(policy_files.load_module(_write(tmp_path, HIDE_ALL)), Query)
     assert isinstance(policy_files.load_query(_write(tmp_path, "")), Query)
-    with pytest.raises(InvalidPolicyFile):
+    with pytest.raises(UsageError, match=r"is a query policy \(it defines Queryable\).*--query-policy"):
         policy_files.load_selector(_write(tmp_path, HIDE_ALL))
+    with pytest.raises(InvalidPolicyFile):
+        policy_files.load_selector(_write(tmp_path, DING + HIDE_ALL))
+
+
+def test_only_files_that_were_named_are_cited() -> None:
+    assert policy_files.texts_of("a.policy") == {Part.OWN_SELECTOR: "a.policy"}
+    assert policy_files.texts_of("-", "b.policy", "c.policy") == {
+        Part.OWN_SELECTOR: "stdin",
+        Part.PEER_SELECTOR: "b.policy",
+        Part.QUERY: "c.policy",
+    }
 
 
 def test_a_selector_is_no_query_policy(tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def test_names_of_64_characters_are_the_longest() -> None:
         ("A('x', 'y).", 8, "a constant is not closed"),
         ("A('x", 3, "a constant is not closed"),
         ("A('x\\", 3, "a constant is not closed"),
+        ("A('x\\').", 3, "a constant is not closed"),
         ("A('x\n').", 3, "a constant is not closed"),
         ("A('x\\\n').", 3, "a constant is not closed"),
         ("\ufeffA().", 1, "has no meaning here"),

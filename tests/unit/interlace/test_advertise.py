@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from bobbin.errors import UsageError
 from bobbin.facts import block
 from bobbin.interlace import merkle
-from bobbin.interlace.advertise import advertisement, canonical_fields, record_digest, render
+from bobbin.interlace.advertise import advertisement, canonical_fields, digested, record_digest, render
+from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.partitions import payload
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
@@ -134,3 +135,10 @@ def test_the_bytes_are_those_of_the_fact_block(fields: list[ClaimedField]) -> No
     assert list(made.fields) == ordered
     assert render(plex(7), Origin("source:0"), made.fields) == block.render([*facts, *rows])
     assert made.digest == record_digest(block.render([*facts, *rows]))
+
+
+def test_a_digest_that_comes_later_changes_nothing_else() -> None:
+    whole = advertisement(plex(1), Origin("source:0"), [ClaimedField("App", "0", "x")])
+    bare = Advertisement(record=whole.record, fields=whole.fields)
+    assert digested(bare, Origin("source:0")) == whole
+    assert digested(whole, Origin("source:1")) is whole

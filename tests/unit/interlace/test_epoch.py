@@ -271,6 +271,20 @@ def test_a_memory_of_this_process_is_gone_on_from() -> None:
     assert len(again.offers.opening(Limits(), Service()).records) == 2
 
 
+def test_a_new_exchange_asks_again_for_what_the_last_one_did_not_get() -> None:
+    """IL-237: what was not available then may be now, whoever kept the memory of the link."""
+    first = _epoch(Watched())
+    other = _epoch(Watched(records(1)))
+    other.evaluate()
+    first.learned.open(other.offers.opening(Limits(), Service()), Limits())
+    first.evaluate()
+    (missing,) = first.choose(10)
+    first.wants.pass_over(missing, first.learned)
+    assert first.choose(10) == ()
+    again = _epoch(_Remembering(first.memory()))
+    assert again.choose(10) == (missing,)
+
+
 def test_a_memory_knows_what_could_not_be_described() -> None:
     """IL-034, IL-173: the next exchange on the link goes on from there."""
     first = _epoch(_Fleeting(records(2), [record(1).hash]))

@@ -15,6 +15,7 @@ from bobbin.policy.operands import Operand, Origin
 from bobbin.policy.plan import Plan, make_plan
 from bobbin.records.ids import Verifier
 from tests.policy_worlds import ALICE, BOB, DING_IDENTIFIER
+from tests.support.exchanges import Against, config
 
 _TAI = "1640995200:000000000"
 _CAROL = Verifier("V." + "0" * 43 + ".H3")
@@ -351,3 +352,13 @@ def test_il_127_a_hello_of_ours_names_no_signer_without_proof() -> None:
     """IL-127: that would be a mistake of this program."""
     with pytest.raises(AssertionError):
         _negotiate(own_verifier=None)
+
+
+@pytest.mark.parametrize("interval", [1, Service().tick_interval_ns_max])
+def test_the_ends_of_the_range_of_a_tick_interval(interval: int) -> None:
+    """IL-141, IL-142: both are accepted, and the larger of the two sides holds."""
+    against = Against(config())
+    against.to_hello()
+    against.say(structs.replace(against.hello(), tick_interval_ns=interval))
+    assert against.machine.epoch is not None
+    assert against.machine.epoch.terms.tick_interval_ns == max(interval, Service().tick_interval_ns)

@@ -126,6 +126,49 @@ def test_a_large_partition_that_is_mostly_known_is_narrowed() -> None:
     assert all(claims[-1].record[2:].startswith(prefix) for prefix in (*deeper.lists, *deeper.narrows))
 
 
+@pytest.mark.parametrize(("summaries", "narrowed"), [(64, False), (65, True)])
+def test_a_partition_is_narrowed_where_its_children_are_within_the_limit(summaries: int, *, narrowed: bool) -> None:
+    """IL-110: one summary has come, and a partition has up to 64 children."""
+    claims = tuple(one for one in _claims(400) if payload(one.record)[0] == "a")
+    offers = Offers(1)
+    offers.update(claims, ())
+    learned = Learned(1, claims[:-1])
+    service = Service(list_outright_max=1, list_partition_max=1)
+    limits = Limits(max_partition_summaries=summaries)
+    learned.open(offers.opening(limits, service), limits)
+    expected = Questions(lists=(), narrows=("a",)) if narrowed else Questions(lists=("a",), narrows=())
+    assert learned.ask(limits, service) == expected
+
+
+def test_a_claim_that_is_withdrawn_is_to_be_saved_like_a_new_one() -> None:
+    """IL-034: a cursor that still had it would be wrong."""
+    learned = Learned(2, _claims(3))
+    assert not learned.unsaved
+    learned.open(Advertise(records=_claims(3)), _LIMITS)
+    assert not learned.unsaved, "nothing has changed"
+    learned.open(Advertise(records=_claims(2)), _LIMITS)
+    assert learned.unsaved
+
+
+def test_a_record_that_lies_in_no_child_is_gone_when_only_children_are_named() -> None:
+    """ILC-110, IL-195: its whole payload is the prefix, as a foreign format may have it."""
+    claims = tuple(one for one in _claims(400) if payload(one.record)[0] == "a")
+    stray = advertisement("B.a.X", _SOURCE, ())
+    offers = Offers(1)
+    offers.update(claims, ())
+    learned = Learned(1, (*claims, stray))
+    service = Service(list_outright_max=1, list_partition_max=1)
+    learned.open(offers.opening(_LIMITS, service), _LIMITS)
+    questions = learned.ask(_LIMITS, service)
+    assert questions == Questions(lists=(), narrows=("a",))
+    learned.hear(Advertise(), _LIMITS)
+    assert learned.ask(_LIMITS, service) == Questions(lists=(), narrows=())
+    learned.hear(offers.answer(questions, _LIMITS), _LIMITS)
+    assert stray.record not in learned
+    learned.end_phase()
+    assert learned.advertisements() == claims
+
+
 def test_children_that_are_not_named_are_gone() -> None:
     """ILC-110, IL-195."""
     one, *_, other = sorted(

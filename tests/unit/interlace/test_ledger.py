@@ -75,6 +75,27 @@ def test_claims_that_differ_from_the_record() -> None:
     assert honest.differing == {theirs.hash: (Difference(name="Group", index="0", claimed="u", actual="other"),)}
 
 
+class Numbering(MemoryHoldings):
+    """A peer that says of every record that it has eleven links, and hides its group."""
+
+    def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
+        del schema
+        return [tuple(ClaimedField("Also", str(index), "x") for index in range(11)) for _ in records]
+
+
+def test_differences_stand_by_name_and_by_index_as_a_number() -> None:
+    theirs = plex("links/2", group="other")
+    rules = (
+        "SelectHave(P) :- Have(P).\nSelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,N,_,V), Ne(N,V).\n"
+    )
+    mine = side(policy=rules)
+    ran = run_local(mine, side([theirs], rules, holdings=Numbering()), clock=Clock())
+    (differing,) = ran.own.ledger.honesty(mine.holdings.describe).differing.values()
+    assert [one.index for one in differing if one.name == "Also"] == [str(index) for index in range(11)]
+    assert [one.name for one in differing] == sorted(one.name for one in differing)
+    assert {(one.claimed, one.actual) for one in differing if one.name == "Group"} == {(None, "other")}
+
+
 def test_what_was_never_served_and_what_came_as_other_bytes() -> None:
     theirs = plex("links/2")
     mine = side()

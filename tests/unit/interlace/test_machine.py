@@ -14,6 +14,7 @@ from bobbin.interlace.effects import (
     Effect,
     Ended,
     FixedPoint,
+    Looped,
     Notify,
     Persist,
     Remember,
@@ -42,7 +43,18 @@ from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Request, Transfer
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.state import Awaits, Phase
-from tests.support.exchanges import Against, Watched, config, delivered, hashes, meet, record, records, selector
+from tests.support.exchanges import (
+    Against,
+    Meeting,
+    Watched,
+    config,
+    delivered,
+    hashes,
+    meet,
+    record,
+    records,
+    selector,
+)
 
 _NOW = Now(tai_ns=10**18, monotonic_ns=5)
 _ORDER = (Persist, SaveCursor, Remember, Send, Notify, WakeAt, Close)
@@ -238,3 +250,40 @@ def test_a_fixed_point_is_told_with_its_result() -> None:
     left, _ = meeting.run()
     (told,) = [notice for notice in meeting.left.notices if isinstance(notice, FixedPoint)]
     assert told.result == left
+
+
+def test_no_two_timers_have_one_token() -> None:
+    """A timer that goes off late is known by its token, however many phases and rounds later that is."""
+    meeting = meet(records(2), records(2, first=7), lifecycle=Open())
+    meeting.start()
+    meeting.here.put(record(20))
+    meeting.give("left", StoreChanged())
+    for side in ("left", "right"):
+        tokens = [effect.token for name, effect in meeting.effects if name == side and isinstance(effect, WakeAt)]
+        assert len(tokens) > 10
+        assert tokens == sorted(set(tokens))
+
+
+def test_sides_in_one_process_list_nothing() -> None:
+    """IL-284: where each may read the other directly, an opening block has neither records nor summaries."""
+    meeting = meet(records(3), [], direct=True)
+    meeting.run()
+    first, *_ = meeting.advertised("left")
+    assert first.direct is not None
+    assert (first.records, first.partitions) == ((), ())
+    listing, *_ = _advertised(meet(records(3), []))
+    assert listing.direct is None
+    assert len(listing.records) == 3
+
+
+def _advertised(meeting: Meeting) -> list[Advertise]:
+    meeting.run()
+    return meeting.advertised("left")
+
+
+def test_a_loop_is_told_with_what_it_moved() -> None:
+    """IL-223: both directions, as each side has them."""
+    meeting = meet(records(3), records(2, first=7))
+    meeting.run()
+    looped = [notice for notice in meeting.left.notices if isinstance(notice, Looped)]
+    assert looped == [Looped(iteration=1, advertised=3, claimed=2, received=2, sent=3, deferred=0)]

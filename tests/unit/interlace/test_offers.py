@@ -3,6 +3,7 @@
 import pytest
 
 from bobbin.interlace import merkle
+from bobbin.interlace import offers as module
 from bobbin.interlace.advertise import advertisement
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
@@ -48,6 +49,50 @@ def test_many_are_summarised() -> None:
         digests = [one.digest for one in claims if payload(one.record).startswith(prefix)]
         expected.append(Partition(prefix=prefix, count=len(digests), root=merkle.root(digests)))
     assert block == Advertise(partitions=tuple(expected))
+
+
+def test_what_came_after_the_very_first_moment_is_told() -> None:
+    """IL-289: also to whoever read when nothing had been offered yet."""
+    offers = Offers(2)
+    empty = offers.lend()
+    offers.update(_claims(3), ())
+    since = offers.lend().since(empty.version)
+    assert since is not None
+    assert sorted(since) == _names(_claims(3))
+
+
+def test_a_moment_that_was_lent_stays_what_it_was() -> None:
+    """IL-289: whether something only comes, only goes, or both."""
+    one, other, third = _claims(3)
+    for added, removed in (([third], []), ([], [one.record]), ([third], [one.record])):
+        offers = _offers([one, other])
+        moment = offers.lend()
+        offers.update(added, removed)
+        assert sorted(moment.current()) == _names([one, other])
+        assert sorted(offers.current()) != _names([one, other])
+
+
+def test_a_moment_knows_nothing_of_what_came_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IL-289: also when what was touched before it is long forgotten."""
+    monkeypatch.setattr(module, "_TOUCHED_MIN", 0)
+    offers = _offers(_claims(1))
+    offers.update((), _names(_claims(1)))
+    one, other = _claims(2, first=5)
+    before = offers.lend()
+    offers.update([one], ())
+    moment = offers.lend()
+    offers.update([other], ())
+    assert moment.since(before.version) == [one.record]
+    assert offers.lend().since(moment.version) == [other.record]
+    assert before.version == 2
+
+
+def test_what_was_never_offered_does_not_hold_up_what_is_gone() -> None:
+    """IL-031: a removal names whatever may no longer be sent, in any order."""
+    offers = _offers(_claims(2))
+    unknown = [one.record for one in _claims(2, first=7)]
+    offers.update((), [unknown[0], *_names(_claims(2)), unknown[1]])
+    assert len(offers) == 0
 
 
 def test_nothing_to_offer_is_said_by_saying_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Partitions: prefixes, counts and roots, and what has changed, against a plain recomputation."""
+"""Partitions: prefixes, counts and roots, against a plain recomputation."""
 
 import pytest
 from hypothesis import given
@@ -52,6 +52,14 @@ def test_il_184_kinds_share_a_partition() -> None:
     assert partitions.members("ty") == [_record("ty", letter) for letter in "BPS"]
 
 
+def test_kinds_share_the_finer_partitions_too() -> None:
+    """IL-184, IL-187: the order of the letters is not the order of the payloads."""
+    records = [_record(f"ty{place}", letter) for place, letter in zip("0A~", "SPB", strict=True)]
+    partitions = _filled(*records)
+    assert [(child.prefix, child.count) for child in partitions.children("ty")] == [("ty0", 1), ("tyA", 1), ("ty~", 1)]
+    assert [partitions.members(f"ty{place}") for place in "0A~"] == [[record] for record in records]
+
+
 def test_il_187_a_child_has_one_character_more() -> None:
     """IL-187: of the whole alphabet, in its order."""
     partitions = _filled(*(_record("ab" + character) for character in reversed(b64a.ALPHABET)), _record("ac"))
@@ -86,7 +94,6 @@ def test_an_empty_set() -> None:
     partitions = Partitions(2)
     partitions.check()
     assert (len(partitions), partitions.summaries(), list(partitions.records())) == (0, (), [])
-    assert partitions.changed() == frozenset()
     assert _record("ab") not in partitions
     assert partitions.digest(_record("ab")) is None
 
@@ -104,28 +111,6 @@ def test_records_are_found_and_replaced() -> None:
 def test_members_go_by_the_text_of_the_record() -> None:
     records = [_record("ab1", "S"), _record("ab2", "B"), _record("ab0", "P")]
     assert _filled(*records, _record("aa")).members("ab") == sorted(records)
-
-
-def test_a_change_that_is_undone_is_none() -> None:
-    partitions = _filled(_record("ab"), _record("cd"))
-    assert partitions.changed() == {"ab", "cd"}
-    partitions.mark()
-    assert partitions.changed() == frozenset()
-    partitions.add(_record("ab"), _digest(0))
-    partitions.add(_record("ef"), _digest(5))
-    partitions.discard(_record("cd"))
-    assert partitions.changed() == {"cd", "ef"}
-    partitions.add(_record("cd"), _digest(1))
-    partitions.discard(_record("ef"))
-    assert partitions.changed() == frozenset()
-
-
-def test_an_emptied_partition_has_changed() -> None:
-    partitions = _filled(_record("ab"))
-    partitions.mark()
-    partitions.discard(_record("ab"))
-    assert partitions.changed() == {"ab"}
-    assert partitions.summary("ab") == Partition(prefix="ab", count=0, root=merkle.EMPTY)
 
 
 def test_a_root_is_computed_again_only_where_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +155,7 @@ _RECORDS = st.builds(
 _STEPS = st.lists(
     st.tuples(st.just("add"), _RECORDS, st.integers(0, 3))
     | st.tuples(st.just("discard"), _RECORDS, st.just(0))
-    | st.tuples(st.sampled_from(["mark", "summaries", "children"]), _RECORDS, st.just(0)),
+    | st.tuples(st.sampled_from(["share", "summaries", "children"]), _RECORDS, st.just(0)),
     max_size=60,
 )
 
@@ -179,7 +164,6 @@ _STEPS = st.lists(
 def test_it_is_what_a_plain_recomputation_says(length: int, steps: list[tuple[str, str, int]]) -> None:
     partitions = Partitions(length)
     held: dict[str, bytes] = {}
-    marked: dict[str, bytes] = {}
     for step, record, number in steps:
         prefix = payload(record)[:length]
         match step:
@@ -189,9 +173,8 @@ def test_it_is_what_a_plain_recomputation_says(length: int, steps: list[tuple[st
             case "discard":
                 partitions.discard(record)
                 held.pop(record, None)
-            case "mark":
-                partitions.mark()
-                marked = dict(held)
+            case "share":
+                partitions.share()
             case "summaries":
                 assert partitions.summaries() == _expected(held, length)
             case _ if len(prefix) == length:
@@ -201,8 +184,6 @@ def test_it_is_what_a_plain_recomputation_says(length: int, steps: list[tuple[st
     assert (len(partitions), set(partitions.records())) == (len(held), set(held))
     assert all(partitions.digest(record) == digest for record, digest in held.items())
     assert partitions.summaries() == _expected(held, length)
-    differing = {record for record in held.keys() | marked.keys() if held.get(record) != marked.get(record)}
-    assert partitions.changed() == {payload(record)[:length] for record in differing}
     for record in held:
         for size in range(length, len(payload(record)) + 1, 7):
             prefix = payload(record)[:size]

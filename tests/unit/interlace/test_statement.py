@@ -97,12 +97,19 @@ def test_what_did_not_come_is_named() -> None:
 
 def test_only_a_fixed_point_can_be_stated(ran: Ran) -> None:
     assert ran.own.epoch is not None
-    for wrong in (
-        structs.replace(ran.own.result, fixed_point=False),
-        structs.replace(ran.own.result, not_available=frozenset(map(str, range(LISTED_MAX + 1)))),
+    for wrong, why in (
+        (
+            structs.replace(ran.own.result, fixed_point=False),
+            "an exchange that did not reach its fixed point has no completion to state",
+        ),
+        (
+            structs.replace(ran.own.result, not_available=frozenset(map(str, range(LISTED_MAX + 1)))),
+            f"more than {LISTED_MAX} records did not come; no statement can list them",
+        ),
     ):
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError) as refused:
             make_statement(ran.own.epoch, wrong)
+        assert str(refused.value) == why
 
 
 @pytest.mark.parametrize(
@@ -161,3 +168,27 @@ def test_a_result_without_records_is_stated_too(ran: Ran) -> None:
     assert ran.own.epoch is not None
     empty = Result(link=None, plan=ran.own.result.plan, peer=None, fixed_point=True)
     assert make_statement(ran.own.epoch, empty).received == 0
+
+
+def test_a_recomputation_has_every_runtime_fact_that_the_exchange_had() -> None:
+    rules = (
+        "SelectAdvertised(P,S) :- Advertised(P,S).\n"
+        "SelectHave(P) :- Have(P), StartTAI(T), TickTAI(T), ClockSkewSeconds('1'), TransportEncrypted(), Here(A), "
+        "Peer(B), Ne(A,B).\n"
+    )
+    ran = run_local(side([OURS], rules, key=APP), side([], rules, key=SERVER), clock=Clock())
+    assert ran.own.epoch is not None
+    stated, selector = make_statement(ran.own.epoch, ran.own.result), compile_selector(rules)
+    assert stated.offered.count == 1
+    recomputed = recompute(
+        stated,
+        stated.index,
+        own=selector,
+        peer=selector,
+        query=None,
+        facts=RecordFacts.of_records([OURS]),
+        claimed={},
+        describe=MemoryHoldings([OURS]).describe,
+    )
+    assert recomputed.summary == stated.offered
+    assert recomputed.records == {OURS.hash}

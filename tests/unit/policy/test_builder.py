@@ -155,6 +155,47 @@ def test_equal_helpers_are_written_once() -> None:
     assert heads.count("Admin") == 2
 
 
+def test_helpers_are_named_after_what_they_mean_and_numbered() -> None:
+    """What is written is for people to read and change."""
+    staff = membership(group="u", admins=[ALICE], delegating=True, revocations="left")
+    guests = membership(group="v", admins=[BOB])
+    text = write(select(app("a", "b"), group("c", "d"), group("e", "f"), signed_by_member(staff)), evidence(guests))
+    evidence_of = "Have(M), Field(M,'Group',_,'{}'), Field(M,'App',_,'{}'), Field(M,'Signed-By',_,A), {}(A), "
+    name_of = "Field(M,'Name',_,V)"
+    app_of = staff.app
+    assert text.splitlines() == [
+        (
+            "SelectHave(P) :- Have(P), Field(P,'App',_,V), OneOf(V), Field(P,'Group',_,V2), OneOf2(V2), "
+            "Field(P,'Group',_,V3), OneOf3(V3), Field(P,'Signed-By',_,V4), Member(V4)."
+        ),
+        (
+            f"SelectHave(P) :- Have(P), Field(P,'Group',_,'v'), Field(P,'App',_,'{guests.app}'), "
+            "Field(P,'Signed-By',_,V), Admin2(V)."
+        ),
+        (
+            "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'App',_,V), OneOf(V), "
+            "AdvertisedField(P,S,'Group',_,V2), OneOf2(V2), AdvertisedField(P,S,'Group',_,V3), OneOf3(V3), "
+            "AdvertisedField(P,S,'Signed-By',_,V4), Member(V4)."
+        ),
+        (
+            f"SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'v'), "
+            f"AdvertisedField(P,S,'App',_,'{guests.app}'), AdvertisedField(P,S,'Signed-By',_,V), Admin2(V)."
+        ),
+        *[
+            f"{helper}('{value}')."
+            for helper, values in (("OneOf", "ab"), ("OneOf2", "cd"), ("OneOf3", "ef"))
+            for value in values
+        ],
+        f"Admin('{ALICE}').",
+        f"Revoked(V) :- {evidence_of.format('u', 'left', 'Admin')}{name_of}.",
+        "Issuer(V) :- Admin(V).",
+        "Issuer(V) :- Member(V).",
+        f"Member(V) :- {evidence_of.format('u', app_of, 'Issuer')}{name_of}, not Revoked(V).",
+        f"Admin2('{BOB}').",
+        f"Member2(V) :- {evidence_of.format('v', guests.app, 'Admin2')}{name_of}.",
+    ]
+
+
 def test_no_value_escapes_its_quotes() -> None:
     injected = "u'). SelectHave(P) :- Have(P"
     text = write(select(group(injected)))

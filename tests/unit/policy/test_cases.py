@@ -1,6 +1,7 @@
 import pytest
 
 from bobbin.policy.cases import MalformedCases, parse_cases, run_cases
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.modules import compile_selector, deny_all_query
 from bobbin.policy.operands import Origin
 from bobbin.policy.verdict import Sending
@@ -183,3 +184,20 @@ def test_a_case_that_cannot_fail_or_cannot_pass_is_a_mistake(lines: str, line: i
     with pytest.raises(MalformedCases, match=message) as caught:
         parse_cases(f"case: a\nstored x\n  Group: u\n{lines}")
     assert caught.value.line == line
+
+
+def test_the_type_of_a_record_is_one_field() -> None:
+    """It says which kind of hash the record gets, and stands once among its fields."""
+    for letter in "BPS":
+        (case,) = parse_cases(_case(f"stored it\n    Type: {letter}\nsent: it\n")).cases
+        types = [values for values in case.situation.facts.enumerate("Field") if values[1] == "Type"]
+        assert [(values[0][0], values[2:]) for values in types] == [(letter, ("0", letter))]
+        (case,) = parse_cases(_case(f"offered it\n    Type: {letter}\nrequested: it\n")).cases
+        (claimed,) = case.situation.claims.records()
+        assert case.situation.claims.fields(claimed) == (ClaimedField("Type", "0", letter),)
+
+
+def test_a_party_is_named_with_or_without_its_sign() -> None:
+    for spelled in ("alice", "@alice", ALICE):
+        (case,) = parse_cases(f"let alice = {ALICE}\n" + _case(f"here: {spelled}\nsent: nothing\n")).cases
+        assert case.here == Origin(ALICE)

@@ -52,6 +52,13 @@ def test_compile_for_a_role() -> None:
     assert isinstance(compile_module(SHOW_EVERYTHING, Role.QUERY), Query)
 
 
+@pytest.mark.parametrize(("text", "role"), [(DING, Role.SELECTOR), (SHOW_EVERYTHING, Role.QUERY)])
+def test_the_limits_hold_in_every_role(text: str, role: Role) -> None:
+    compile_module(text, role, Limits(program_bytes_max=len(text)))
+    with pytest.raises(InvalidProgram):
+        compile_module(text, role, Limits(program_bytes_max=len(text) - 1))
+
+
 @pytest.mark.parametrize(
     ("text", "role", "remarks"),
     [

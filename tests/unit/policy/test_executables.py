@@ -1,16 +1,21 @@
+from pathlib import Path
+
 import pytest
 
 from bobbin.datalog.canonicalise import identifier
+from bobbin.datalog.limits import PEER as PEER_LIMITS
 from bobbin.datalog.limits import Limits
 from bobbin.errors import UsageError
+from bobbin.interlace.limits import PROFILES
 from bobbin.policy import executables
 from bobbin.policy.decide import decide
-from bobbin.policy.executables import Budgets, LocalPolicy, Part, PolicyCache, PolicyLimitExceeded, make_policy
+from bobbin.policy.executables import BUDGETS, Budgets, LocalPolicy, Part, PolicyCache, PolicyLimitExceeded, make_policy
 from bobbin.policy.modules import MalformedModule, compile_query, compile_selector
 from bobbin.policy.operands import Operand, Origin
 from bobbin.policy.plan import Plan, make_plan
 from bobbin.policy.runtime_facts import RuntimeFacts
 from bobbin.policy.views import RecordFacts
+from bobbin.records.ids import Verifier
 from tests.policy_worlds import (
     ALICE,
     BOB,
@@ -87,6 +92,15 @@ def test_what_a_peer_wrote_may_cost_less_by_default() -> None:
     assert budgets.peer.steps_max < budgets.own.steps_max
     assert budgets.peer.derived_tuples_max < budgets.own.derived_tuples_max
     assert budgets.peer.rounds_max < budgets.own.rounds_max
+
+
+def test_every_profile_of_limits_has_budgets_and_the_large_one_has_larger_ones() -> None:
+    assert set(BUDGETS) == set(PROFILES)
+    small, large = BUDGETS["default"], BUDGETS["large"]
+    for one, another in ((small.own, large.own), (small.peer, large.peer), (large.peer, large.own)):
+        for name in ("derived_tuples_max", "steps_max", "computed_values_max", "held_cells_max"):
+            assert getattr(one, name) < getattr(another, name), name
+    assert small.peer is PEER_LIMITS
 
 
 def test_too_many_tuples_are_an_error_and_no_shorter_answer() -> None:
@@ -208,3 +222,41 @@ def test_plans_of_one_peer_are_kept_apart() -> None:
             link = cache.prepare(_plan(_module(number)), 1, own=_OWN, peer_module=_module(number).encode())
             assert link.plan == _plan(_module(number))
             assert decide(link, situation(facts)).may_send == {plex(number)}
+
+
+@pytest.mark.parametrize(
+    ("own", "reads"),
+    [
+        (EVERYTHING, False),
+        (DING, False),
+        ("SelectHave(P) :- Have(P), Advertised(P,_).\n", True),
+        ("SelectHave(P) :- Have(P), Known(P).\nKnown(P) :- AdvertisedField(P,_,'Group',_,'u').\n", True),
+    ],
+)
+def test_whether_an_offer_can_depend_on_claims(own: str, *, reads: bool) -> None:
+    assert policy(own).offer_reads_claims is reads
+
+
+def test_a_plan_with_a_verifier_wants_the_proof_of_that_one() -> None:
+    link = policy(DING)
+    link.check_proven(Verifier(str(link.peer_origin)))
+    for peer in (None, Verifier(ALICE)):
+        with pytest.raises(UsageError, match="which this link has not proven"):
+            link.check_proven(peer)
+
+
+def test_the_page_has_the_budgets_as_they_are() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "protocols" / "policy.md").read_text(encoding="utf-8")
+    columns = [limits for budgets in BUDGETS.values() for limits in (budgets.own, budgets.peer)]
+    for words, name in (
+        ("derived tuples", "derived_tuples_max"),
+        ("steps", "steps_max"),
+        ("rounds", "rounds_max"),
+        ("computed texts", "computed_values_max"),
+        ("values of one join in memory", "held_cells_max"),
+    ):
+        assert f"| {words} | {' | '.join(f'{getattr(limits, name):,}' for limits in columns)} |" in page
+
+
+def test_a_cache_of_one_is_a_cache() -> None:
+    assert len(PolicyCache(plans_per_peer_max=1, peers_max=1)) == 0

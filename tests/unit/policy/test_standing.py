@@ -11,6 +11,7 @@ from bobbin.facts.relations import Pattern, Tuple
 from bobbin.policy import standing as module
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.executables import Budgets, Part, PolicyLimitExceeded
+from bobbin.policy.numbers import Numbers
 from bobbin.policy.runtime_facts import RuntimeFacts
 from bobbin.policy.standing import Shift, Standing
 from bobbin.policy.views import RecordFacts
@@ -107,6 +108,54 @@ def test_a_name_without_a_record_is_not_sent_until_it_is_stored() -> None:
     assert gone == Shift(send_removed=frozenset({HASHES[1]}))
 
 
+def test_a_record_outside_the_view_is_not_sent_however_the_peer_names_it() -> None:
+    """ILC-076: neither when everything is decided from nothing, nor when it is carried on."""
+    peer = "".join(f"SelectHave('{hash}').\n" for hash in HASHES)
+    query = "Queryable(P,O) :- Have(P), Field(P,'Level',_,'open'), Viewer(O).\n"
+    standing = Standing(policy(EVERYTHING, peer, query))
+    shown, hidden = record(HASHES[0], Level="open"), record(HASHES[1], Level="closed")
+    assert standing.load(stored(shown, hidden), RUNTIME) == Shift(send_added=frozenset({HASHES[0]}))
+    later = [record(HASHES[2], Level="closed"), record(HASHES[3], Level="open")]
+    shift = standing.advance(stored(shown, hidden, *later), runtime=RUNTIME, stored=[*later[0], *later[1]])
+    assert shift == Shift(send_added=frozenset({HASHES[3]}))
+    assert standing.may_send == {HASHES[0], HASHES[3]}
+
+
+@pytest.mark.parametrize("at_once", [1, 4_096])
+def test_what_nobody_advertises_is_not_requested_however_it_is_named(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ILC-074: neither from nothing, nor carried on claim by claim, nor with many claims at once."""
+    monkeypatch.setattr(module, "_CLAIMS_ANEW_MIN", at_once)
+    rules = f"SelectAdvertised('{HASHES[3]}','{BOB}').\nSelectAdvertised(P,S) :- Advertised(P,S).\n"
+    standing = Standing(policy(rules, rules))
+    assert standing.load(stored(), RUNTIME) == Shift()
+    shift = standing.advance(stored(), runtime=RUNTIME, claimed={HASHES[4]: CLAIM})
+    assert shift == Shift(request_added=frozenset({HASHES[4]}))
+    shift = standing.advance(stored(), runtime=RUNTIME, claimed={HASHES[3]: CLAIM}, withdrawn=[HASHES[4]])
+    assert shift == Shift(request_added=frozenset({HASHES[3]}), request_removed=frozenset({HASHES[4]}))
+
+
+@pytest.mark.parametrize("many", [1, 4_096])
+@pytest.mark.parametrize("peer_forbids", [False, True])
+def test_a_selection_that_is_withdrawn_is_not_sent_any_more(
+    *, peer_forbids: bool, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that is still stored and still in view, which one side's rules select no longer, or select again."""
+    monkeypatch.setattr(module, "_MANY", many)
+    wary = "SelectHave(P) :- Have(P), not Stopped().\nStopped() :- Field(_,'Level',_,'stop').\n"
+    show = "Queryable(P,O) :- Have(P), Viewer(O).\n"
+    standing = Standing(policy(EVERYTHING, wary, show) if peer_forbids else policy(wary, EVERYTHING, show))
+    stop = record(HASHES[5], Level="stop")
+    standing.load(stored(*DINGS[:2]), RUNTIME)
+    assert standing.may_send == set(HASHES[:2])
+    shift = standing.advance(stored(*DINGS[:2], stop), runtime=RUNTIME, stored=stop)
+    assert shift == Shift(send_removed=frozenset(HASHES[:2]))
+    shift = standing.advance(stored(*DINGS[:2]), runtime=RUNTIME, removed=[HASHES[5]])
+    assert shift == Shift(send_added=frozenset(HASHES[:2]))
+    assert standing.may_send == set(HASHES[:2])
+
+
 def test_many_records_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MANY", 1)
     standing = _loaded()
@@ -159,6 +208,13 @@ def test_a_restored_decision_goes_on_without_reading_anything_again() -> None:
     shift = standing.advance(_Silent(), runtime=RUNTIME, stored=DINGS[2], removed=[HASHES[1]])
     assert shift == Shift(send_added=frozenset({HASHES[2]}), send_removed=frozenset({HASHES[1]}))
     assert standing.advance(_Silent(), runtime=RUNTIME, removed=[HASHES[0]]).send_removed == {HASHES[0]}
+
+
+def test_a_decision_at_rest_has_the_runtime_facts_of_now() -> None:
+    restored = Standing.restore(policy(DING, EVERYTHING), _loaded().freeze())
+    later = RuntimeFacts(here=ALICE, peer=BOB, transport="stdio")
+    restored.advance(stored(*DINGS[:2]), runtime=later)
+    assert restored.freeze().runtime == later
 
 
 def test_another_format_is_refused() -> None:
@@ -260,3 +316,44 @@ def test_records_are_described_from_what_is_loaded() -> None:
     assert standing.describe(HASHES[:2], frozenset({"App", "Unread"})) is None
     assert Standing(policy(DING)).describe(HASHES[:2], names) is None, "nothing is loaded"
     assert Standing.restore(policy(DING), standing.freeze()).describe(HASHES[:2], names) is None, "not taken up yet"
+
+
+def test_decisions_with_numbers_in_common_do_not_feel_each_other() -> None:
+    numbers = Numbers()
+    one, other = (Standing(policy(DING), numbers) for _ in range(2))
+    one.load(stored(*DINGS[:2]), RUNTIME)
+    other.load(stored(*DINGS[:2]), RUNTIME)
+    assert one._values is other._values
+    facts = stored(*DINGS[:3])
+    gained = Shift(send_added=frozenset({HASHES[2]}))
+    assert one.advance(facts, runtime=RUNTIME, stored=DINGS[2]) == gained
+    assert other.may_send == set(HASHES[:2])
+    assert other.advance(facts, runtime=RUNTIME, stored=DINGS[2]) == gained, "the other was first to number its texts"
+    assert one.advance(_Silent(), runtime=RUNTIME, claimed={HASHES[5]: CLAIM}).request_added == {HASHES[5]}
+    assert not other.may_request
+    again = Standing.restore(other.policy, other.freeze(), numbers)
+    assert again.advance(_Silent(), runtime=RUNTIME, claimed={HASHES[5]: CLAIM}).request_added == {HASHES[5]}
+    assert again._values is one._values
+
+
+def test_a_decision_that_brings_many_texts_in_vain_goes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDLE_TEXTS_MAX", 50)
+    numbers = Numbers()
+    one, other = (Standing(policy(DING), numbers) for _ in range(2))
+    for standing in (one, other):
+        standing.load(stored(*DINGS[:2]), RUNTIME)
+    for number in range(300):
+        name = plex(1_000 + number)
+        assert one.advance(_Silent(), runtime=RUNTIME, claimed={name: CLAIM}).request_added == {name}
+        assert one.advance(_Silent(), runtime=RUNTIME, withdrawn=[name]).request_removed == {name}
+    assert one._values is not other._values
+    assert len(one._values) < 150
+    assert len(other._values) < 250, "what it had brought before that"
+    assert one.may_send == other.may_send == set(HASHES[:2])
+
+
+def test_a_decision_whose_own_rules_make_up_texts_has_numbers_of_its_own() -> None:
+    numbers = Numbers()
+    standing = Standing(policy(MAKER), numbers)
+    standing.load(stored(*DINGS[:2]), RUNTIME)
+    assert len(numbers.begin()) == 0

@@ -37,3 +37,10 @@ def test_nothing_to_tell() -> None:
     values = Values()
     assert told_fields(values.encode_many(["a"]), {}, values.texts) == [()]
     assert told_fields(np.empty(0, dtype=np.int32), {"Name": _block(values, [])}, values.texts) == []
+
+
+def test_what_is_said_of_others_is_told_of_nobody() -> None:
+    values = Values()
+    relations = {"Name": _block(values, [("a", "0", "x"), ("b", "0", "x"), ("other", "0", "y")])}
+    told = told_fields(values.encode_many(["b", "a", "c"]), relations, values.texts)
+    assert told == [(ClaimedField("Name", "0", "x"),), (ClaimedField("Name", "0", "x"),), ()]

@@ -11,6 +11,7 @@ from bobbin.records import bundle as bundle_module
 from bobbin.records import salvage
 from bobbin.records.bundle import BundleReader, Damage, Extent, Run, skim
 from bobbin.records.reasons import Reason
+from bobbin.records.record import build_blob
 from bobbin.records.salvage import BundleReason
 from tests.unit.records import forge
 from tests.unit.records.bundles import (
@@ -507,3 +508,13 @@ def test_skimming_finds_the_last_record_that_is_all_there() -> None:
 @pytest.mark.parametrize("length", [b"", b"x", b"1x", b"-1", b"1" * 20, "²".encode()])
 def test_skimming_stops_at_a_length_that_is_none(length: bytes) -> None:
     assert skim(BEFORE + b"Data-Length: " + length + b"\n\n" + AFTER) == len(BEFORE)
+
+
+def test_the_position_is_where_the_next_piece_begins() -> None:
+    first, second = build_blob(b"one").raw, build_blob(b"two").raw
+    reader = BundleReader()
+    assert reader.position == 0
+    reader.feed(first + second[:10])
+    assert reader.position == len(first)
+    reader.feed(second[10:])
+    assert reader.position == len(first) + len(second)

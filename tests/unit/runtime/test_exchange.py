@@ -19,6 +19,7 @@ from bobbin.interlace.state import Awaits
 from bobbin.runtime.exchange import Exchange, Link, LinkEnded
 from bobbin.runtime.memory_link import memory_link
 from tests.policy_worlds import EVERYTHING
+from tests.support.byte_streams import until
 from tests.support.exchanges import (
     BY_GROUP,
     START_NS,
@@ -32,17 +33,7 @@ from tests.support.exchanges import (
     records,
     selector,
 )
-
-_TURNS_MAX = 200_000
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """Let everybody else run until it is so."""
-    for _ in range(_TURNS_MAX):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came")
+from tests.support.linked import Threads
 
 
 class _Two:
@@ -76,7 +67,7 @@ class _Two:
         return left, right
 
     async def at_rest(self, times: int = 1) -> None:
-        await _until(lambda: min(self.fixed_points.values()) >= times)
+        await until(lambda: min(self.fixed_points.values()) >= times)
 
 
 def _two(here: Watched, there: Watched, rules: str = EVERYTHING, *, lifecycle: Bounded | Open | None = None,
@@ -157,7 +148,7 @@ def test_a_wake_up_may_come_from_another_thread() -> None:
         here.put(record(1))
         thread = threading.Thread(target=two.left.wake)
         thread.start()
-        await _until(lambda: record(1).hash in there.records)
+        await until(lambda: record(1).hash in there.records)
         thread.join()
         two.right.cancel()
 
@@ -193,12 +184,12 @@ def test_commits_and_other_processes_are_listened_to(way: str) -> None:
 
     async def run() -> None:
         tasks = [asyncio.create_task(left.run()), asyncio.create_task(right.run())]
-        await _until(lambda: len(here.doings) >= 2)
+        await until(lambda: len(here.doings) >= 2)
         here.put(record(1))
         changed.append(True)
         for listener in listeners:
             listener()
-        await _until(lambda: record(1).hash in there.records)
+        await until(lambda: record(1).hash in there.records)
         left.cancel()
         await asyncio.gather(*tasks)
 
@@ -218,7 +209,7 @@ def test_operands_change_on_either_side_or_both(sides: tuple[str, ...]) -> None:
             (two.left if name == "left" else two.right).change_operand(selector(EVERYTHING))
         await two.at_rest(2)
         if len(sides) == 2:
-            await _until(lambda: len(there.records) == 4)
+            await until(lambda: len(there.records) == 4)
         two.left.cancel()
 
     asyncio.run(two.run(between))
@@ -260,7 +251,7 @@ def test_ticks_wake_an_open_exchange() -> None:
         two.clock.move(10)
         two.left.wake()  # the loop looks at its clock again
         two.right.wake()
-        await _until(lambda: bool(there.records))
+        await until(lambda: bool(there.records))
         two.left.cancel()
 
     asyncio.run(two.run(between))
@@ -459,12 +450,12 @@ def test_a_side_that_only_sends_notices_that_the_peer_is_gone() -> None:
             self.said.append(message)
 
         async def receive(self, awaits: Awaits) -> Message:
-            await _until(lambda: bool(self.said) and awaits is not Awaits.NOTHING)
+            await until(lambda: bool(self.said) and awaits is not Awaits.NOTHING)
             match awaits:
                 case Awaits.SETUP:
                     return Against(config()).setup()
                 case Awaits.HELLO:
-                    await _until(lambda: any(isinstance(message, Hello) for message in self.said))
+                    await until(lambda: any(isinstance(message, Hello) for message in self.said))
                     return next(message for message in self.said if isinstance(message, Hello))
                 case Awaits.ADVERTISE:
                     return Advertise()
@@ -531,3 +522,75 @@ def test_limits_end_both_sides() -> None:
     results = asyncio.run(run())
     assert {result.reason for result in results} == {Reason.LOOP_LIMIT}
     assert len(there.records) == 3
+
+
+# ---- work elsewhere -------------------------------------------------------------------------------------------------
+
+
+def test_steps_and_the_store_stay_in_the_thread_that_they_are_given() -> None:
+    work = Threads()
+    here, there = Watched(records(20)), Watched(records(20, first=10))
+    for holdings in (here, there):
+        holdings.before_evaluate = work.note
+        holdings.before_load = lambda _: work.note()
+    one, other = memory_link()
+    clock, service = SetClock(), Service(chunk_records_max=2)
+    undone: list[int] = []
+
+    def subscribe(wake: Callable[[], None]) -> Callable[[], None]:
+        del wake
+        work.note()
+        return lambda: undone.append(threading.get_ident())
+
+    sides = [
+        Exchange(
+            InterlaceMachine(config(service=service, initiator=initiator), holdings),
+            holdings,
+            link,
+            clock=clock,
+            observers=[lambda event, effects: work.note()],  # noqa: ARG005
+            subscribe=subscribe,
+            work=work,
+        )
+        for initiator, holdings, link in ((True, here, one), (False, there, other))
+    ]
+
+    async def run() -> list[Result]:
+        return list(await asyncio.gather(*(side.run() for side in sides)))
+
+    with work.executor:
+        results = asyncio.run(run())
+    meeting = meet(records(20), records(20, first=10), service=service)
+    assert tuple(results) == meeting.run()
+    assert len(work.touched) == 1
+    assert work.touched == set(undone)
+    assert threading.get_ident() not in work.touched
+
+
+def test_a_cancelled_exchange_waits_for_the_job_that_it_has_begun() -> None:
+    """What uses the store at that moment must be done before whoever cancels gives the store away."""
+    work = Threads()
+    here = Watched(records(2))
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+    one, _ = memory_link()
+
+    def slow(event: Event, effects: tuple[Effect, ...]) -> None:
+        del event, effects
+        begun.set()
+        assert may_end.wait(20)
+        ended.set()
+
+    exchange = Exchange(InterlaceMachine(config(), here), here, one, clock=SetClock(), observers=[slow], work=work)
+
+    async def run() -> None:
+        task = asyncio.create_task(exchange.run())
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait, 20)
+        task.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended.is_set()
+
+    with work.executor:
+        asyncio.run(run())

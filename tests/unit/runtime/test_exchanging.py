@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.datalog.limits import Limits as ProgramLimits
 from bobbin.errors import UsageError
 from bobbin.interlace.effects import Effect, SaveCursor, Send
 from bobbin.interlace.events import Event, Persisted, Received
 from bobbin.interlace.limits import Limits
 from bobbin.interlace.messages import Advertise, Message, Request, Setup, Transfer
 from bobbin.lace import Lace
+from bobbin.policy.executables import BUDGETS, Budgets
 from bobbin.policy.modules import compile_selector, deny_all_selector
 from bobbin.records.record import Seal
 from bobbin.runtime import operations
@@ -342,7 +344,7 @@ def test_receipts_and_statements_never_breed(laces: tuple[Lace, Lace]) -> None:
     last = app.sync(server, ALL, receipts=True)
     assert last.receipts == ()
     moved = [app.sync(server, ALL, statement=True).statement, server.sync(app, ALL, statement=True).statement]
-    assert moved[1] is None, "what moved was a statement, and none is made about that"
+    assert moved == [None, None], "what both have said still stands"
 
 
 def test_a_statement_is_stored_and_holds(laces: tuple[Lace, Lace]) -> None:
@@ -369,24 +371,104 @@ def test_no_statement_where_a_limit_ended_it(laces: tuple[Lace, Lace]) -> None:
 # ---- why ------------------------------------------------------------------------------------------------------------
 
 
+def test_what_was_removed_on_either_side_is_named_with_its_reason_and_place(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    mine, theirs = app.put_record(plex("links/mine")), server.put_record(plex("links/theirs"))
+    elsewhere = server.put_record(plex("x", group="private"))
+    for record in (theirs, elsewhere):
+        app.remove(record, reason="not for us")
+    server.remove(mine, reason="not for them")
+    report = app.sync(server, GROUP_U, explain=[mine, theirs])
+    assert (report.fixed_point, report.received, report.sent) == (True, frozenset(), frozenset())
+    assert report.refused == {theirs: "not for us"}, "the other one no policy would have let in"
+    assert report.refused_there == {mine: "not for them"}
+    assert set(report.places) == {mine, theirs}
+    assert all(place.endswith(("//links/mine", "//links/theirs")) for place in report.places.values())
+    ours, other = (one.fate for one in report.explained)
+    assert "removed on the other side and is refused there (not for them)" in ours
+    assert "removed here and is refused (not for us)" in other
+
+
+def test_budgets_of_rules_hold_for_one_exchange(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    for number in range(4):
+        server.put_record(plex(f"links/{number}"))
+    tight = Budgets(peer=ProgramLimits(derived_tuples_max=2))
+    stopped = app.sync(server, GROUP_U, budgets=tight)
+    assert not stopped.fixed_point
+    assert "derive more than 2 tuples" in stopped.result.detail + stopped.peer_rounds[-1].detail
+    assert app.sync(server, GROUP_U).fixed_point
+    assert app.sync(server, GROUP_U, budgets=BUDGETS["large"]).fixed_point
+
+
 def test_explanations_of_both_sides(laces: tuple[Lace, Lace]) -> None:
     app, server = laces
     came, hidden = server.put_record(plex("a")), server.put_record(plex("b", group="private"))
     mine = app.put_record(plex("c"))
     report = app.sync(server, GROUP_U, explain=[came, hidden, mine])
     fates = {one.record: one.fate for one in report.explained}
-    assert fates == {came: "received", hidden: "not moved; it is not stored here", mine: "sent"}
+    assert fates == {came: "received", hidden: "not moved", mine: "sent"}
     verdicts = {one.record: one for one in report.explained}
-    assert verdicts[hidden].peer.sending == "withheld"
-    assert verdicts[came].peer.sending == "sent"
+    holders = {one.record: (one.held, one.held_there) for one in report.explained}
+    assert holders == {came: (True, True), hidden: (False, True), mine: (True, True)}
+    unknown = app.sync(server, GROUP_U, explain=[plex("d").hash]).explained[0]
+    assert (unknown.fate, unknown.is_known) == ("not moved", False)
+    there = {record: one.peer for record, one in verdicts.items() if one.peer is not None}
+    assert there[hidden].sending == "withheld"
+    assert there[came].sending == "sent"
     assert verdicts[came].own.to_request[0].holds, "the peer still advertises it"
 
 
 def test_what_is_no_lace_no_policy_or_no_limits_is_refused_with_a_sentence(laces: tuple[Lace, Lace]) -> None:
     here, there = laces
     with pytest.raises(UsageError, match=r"Lace\.open"):
-        here.sync("there.lace", ALL)  # type: ignore[arg-type]
+        here.sync("there.lace", ALL)
     with pytest.raises(UsageError, match="text of rules"):
         here.sync(there, Path("a.policy"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="LARGE"):
         here.sync(there, ALL, limits="large")  # type: ignore[arg-type]
+
+
+# ---- peers elsewhere ------------------------------------------------------------------------------------------------
+
+
+def test_what_only_a_peer_in_this_process_can_be_asked(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    record = server.put_record(plex("links/1"))
+    with pytest.raises(UsageError, match="needs a policy"):
+        app.sync(server)
+    for ask in (
+        lambda: app.get_from(server, record),
+        lambda: app.list_from(server, "//u//ding//links/"),
+        lambda: app.store_to(server, [plex("links/2")]),
+    ):
+        with pytest.raises(UsageError, match="peer_policy"):
+            ask()
+    assert names(app) <= {plex("links/2").hash}
+
+
+def test_what_a_peer_elsewhere_cannot_be_asked(laces: tuple[Lace, Lace]) -> None:
+    app, _ = laces
+    where = "unix:/nowhere"
+    with pytest.raises(UsageError, match="its own affair"):
+        app.sync(where, GROUP_U, peer_policy=GROUP_U)
+    with pytest.raises(UsageError, match="its own affair"):
+        app.sync(where, GROUP_U, through_codec=True)
+    for ask in (
+        lambda: app.get_from(where, "//u//ding//links/1", peer_policy=GROUP_U),
+        lambda: app.list_from(where, "//u//ding//links/", peer_policy=GROUP_U),
+        lambda: app.store_to(where, [plex("links/1")], peer_policy=GROUP_U),
+    ):
+        with pytest.raises(UsageError, match="its own policy"):
+            ask()
+    with pytest.raises(UsageError, match="connect"):
+        app.follow(where, GROUP_U)  # type: ignore[arg-type]
+
+
+def test_records_are_kept_before_they_are_handed_over(laces: tuple[Lace, Lace]) -> None:
+    app, _ = laces
+    here = app.put_record(plex("links/1"))
+    assert app.keep([here, plex("links/2")]) == (here, plex("links/2").hash)
+    assert app.have(plex("links/2").hash)
+    with pytest.raises(UsageError, match="not stored here"):
+        app.keep([plex("links/3").hash])

@@ -1,9 +1,12 @@
 """What an exchange reads of a store, and how it writes there."""
 
+import os
+import signal
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import apsw
 import pytest
@@ -347,6 +350,37 @@ def test_arrivals_are_checked_and_stored_in_one_commit(
     assert not store.have(plex(5).hash)
     rows = list(store.quarantined())
     assert [(row.raw, row.source) for row in rows] == [(plex(8).raw, "peer"), (forged.raw, "peer")]
+
+
+def test_many_arrivals_can_be_checked_elsewhere_and_stored_after(store: Store) -> None:
+    arrivals = tuple(Delivered(record=sealed(number).hash, raw=sealed(number).raw) for number in range(100, 180))
+    damaged = Delivered(record=arrivals[7].record, raw=arrivals[7].raw[:-1] + b"?")
+    effect = Persist((*arrivals[:7], damaged, *arrivals[8:]))
+    ready = Event()
+    with Validators(1, at_once=False) as validators:
+        holdings = StoreHoldings(Decisions(store), validators=validators)
+        assert holdings.begin_persist(Persist(arrivals[:3]), ready.set) is None, "a few are not worth it"
+        finish = holdings.begin_persist(effect, ready.set)
+        assert finish is not None
+        assert ready.wait(60)
+        assert not store.have(HashText(arrivals[0].record))
+        settled = finish()
+    assert [one.record for one in settled if one.fate is not Fate.STORED] == [damaged.record]
+    assert store.have(HashText(arrivals[0].record))
+    assert StoreHoldings(Decisions(store)).begin_persist(effect, ready.set) is None, "without workers it is done here"
+
+
+def test_a_worker_that_dies_costs_no_arrival(store: Store) -> None:
+    arrivals = tuple(Delivered(record=sealed(number).hash, raw=sealed(number).raw) for number in range(100, 180))
+    ready = Event()
+    with Validators(1) as validators:
+        os.kill(validators.process_ids[0], signal.SIGSTOP)
+        finish = StoreHoldings(Decisions(store), validators=validators).begin_persist(Persist(arrivals), ready.set)
+        assert finish is not None
+        os.kill(validators.process_ids[0], signal.SIGKILL)
+        assert ready.wait(60)
+        assert {one.fate for one in finish()} == {Fate.STORED}
+    assert all(store.have(HashText(one.record)) for one in arrivals)
 
 
 def test_what_is_persisted_came_from_the_peer(store: Store) -> None:

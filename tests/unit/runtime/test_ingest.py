@@ -1,7 +1,10 @@
 """Bulk import into a store that notes what happens: counts, offsets, bounds, and the order of commit and word."""
 
 import io
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import BinaryIO, cast
 
 import pytest
@@ -309,3 +312,61 @@ def test_a_batch_without_room_is_refused(limits: dict[str, int]) -> None:
 def test_a_count_that_does_not_add_up_cannot_exist() -> None:
     with pytest.raises(AssertionError):
         Ingested(read=2, stored=1)
+
+
+# ---- a pipe that stays open -----------------------------------------------------------------------------------------
+
+SECONDS_MAX = 60
+"""Far above what any of these takes; a word that never comes fails here."""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("form", ["bundle", "jsonl"])
+def test_a_pipe_that_falls_silent_holds_nothing_back(form: module.Form, workers: int) -> None:
+    """Fewer records than fill a batch, and half of another: all that are whole are acknowledged while it is open."""
+    reading, writing = os.pipe()
+    words: SimpleQueue[Ingested] = SimpleQueue()
+    store = Memory()
+    encoded = [record.raw if form == "bundle" else jsonl.encode(record) + b"\n" for record in RECORDS]
+    with os.fdopen(reading, "rb") as stream, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(ingest, store, stream, source="test", form=form, workers=workers, acknowledge=words.put)
+        try:
+            sent = 0
+            for begin, end in ((0, 7), (7, 20)):
+                pieces = b"".join(encoded[begin:end])
+                cut = 0 if end == 20 else 30
+                os.write(writing, pieces + encoded[end % 20][:cut])
+                word = _word(words, end)
+                sent += len(pieces)
+                assert (word.stored, word.durable_offset) == (end, sent)
+                encoded[end % 20] = encoded[end % 20][cut:]
+                sent += cut
+        finally:
+            os.close(writing)
+        total = done.result(SECONDS_MAX)
+    assert (total.stored, total.rejected, total.durable_offset) == (20, 0, sum(map(len, encoded)) + 30)
+    assert list(store.kept) == [record.hash for record in RECORDS]
+
+
+def _word(words: "SimpleQueue[Ingested]", stored: int) -> Ingested:
+    """The word of the commit that makes it so many. The pipe may be read in more than one go."""
+    while True:
+        word = words.get(timeout=SECONDS_MAX)
+        if word.stored >= stored:
+            return word
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_damage_does_not_hold_up_what_came_before_it(workers: int) -> None:
+    reading, writing = os.pipe()
+    words: SimpleQueue[Ingested] = SimpleQueue()
+    store = Memory()
+    with os.fdopen(reading, "rb") as stream, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(ingest, store, stream, source="test", form="bundle", workers=workers, acknowledge=words.put)
+        try:
+            os.write(writing, bundle(RECORDS[:5]) + b"rubbish" + bundle(RECORDS[5:8]))
+            assert _word(words, 5).durable_offset == len(bundle(RECORDS[:5]))
+        finally:
+            os.close(writing)
+        total = done.result(SECONDS_MAX)
+    assert (total.stored, total.rejected) == (8, 1)

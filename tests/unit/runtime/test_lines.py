@@ -100,3 +100,12 @@ def test_an_endless_line_takes_bounded_memory() -> None:
     for _ in range(100):
         reader.feed(b"x" * 100)
         assert len(reader._buffer) <= 700
+
+
+def test_the_position_is_where_the_first_unfinished_line_begins() -> None:
+    reader = LineReader()
+    assert reader.position == 0
+    reader.feed(b"{}\n\n{")
+    assert reader.position == 4
+    reader.feed(b"}\n")
+    assert reader.position == 7

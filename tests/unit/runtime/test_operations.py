@@ -1,20 +1,16 @@
-"""Operations: the policies that they are made of, the account of several rounds, and progress."""
+"""Operations: the policies that they are made of, the account of several rounds."""
 
 import pytest
 
 from bobbin.errors import UsageError
-from bobbin.interlace.effects import Send
-from bobbin.interlace.events import Fate, Persisted, Received, Settled, Started
-from bobbin.interlace.messages import Request, Transfer, Unavailable
 from bobbin.interlace.result import Result
 from bobbin.policy.modules import Selector, compile_selector, deny_all_query
 from bobbin.records.coordinate import Address, Coordinate, Prefix
 from bobbin.records.record import Record, build_blob
+from bobbin.runtime.accounts import SyncReport
 from bobbin.runtime.local_peer import LocalSide, run_local
 from bobbin.runtime.operations import (
     CHOSEN_MAX,
-    Progressing,
-    SyncReport,
     Wishes,
     at,
     compiled_query,
@@ -146,31 +142,23 @@ def test_several_rounds_are_one_account() -> None:
 def test_the_account_of_a_hand_over() -> None:
     given = ["a", "b", "c", "d"]
     there = result(rejected={"b": "blob-digest"}, received=frozenset("a"))
-    account = placed(given, report(result(sent=frozenset("ab")), there=there, claimed=frozenset("ac")))
+    ours = result(sent=frozenset("ab"), fixed_point=True)
+    account = placed(given, report(ours, there=there, claimed=frozenset("ac")))
     assert account.stored == {"a"}
     assert account.rejected == {"b": "blob-digest"}
     assert account.there_already == {"c"}
     assert account.not_taken == {"d"}
+    assert not account.unknown
+
+
+def test_of_what_was_not_settled_before_the_end_nothing_is_said() -> None:
+    account = placed(["a", "b", "c"], report(result(sent=frozenset("a")), claimed=frozenset("b")))
+    assert account.stored == {"a"}
+    assert account.there_already == {"b"}
+    assert not account.not_taken
+    assert account.unknown == {"c"}
 
 
 def test_an_exchange_has_a_round() -> None:
     with pytest.raises(UsageError):
         Wishes(rounds=0)
-
-
-def test_progress_counts_both_directions() -> None:
-    told: list[tuple[int, int]] = []
-    progressing = Progressing(lambda done, total: told.append((done, total)))
-    progressing.observe(Started(), ())
-    assert told == [], "nothing has changed"
-    progressing.observe(Received(Request(records=("a",))), (Send(Request(records=("b", "c"))),))
-    progressing.observe(Started(), (Send(Transfer(responses=(Unavailable(record="a"),))),))
-    progressing.observe(Persisted((Settled(record="b", fate=Fate.STORED),)), ())
-    assert told == [(0, 3), (1, 3), (2, 3)]
-
-
-def test_progress_of_a_whole_exchange_ends_where_all_is_done() -> None:
-    told: list[tuple[int, int]] = []
-    progressing = Progressing(lambda done, total: told.append((done, total)))
-    run_local(side([plex("a")]), side([plex("b"), plex("c")]), clock=Clock(), observers=[progressing.observe])
-    assert told[-1] == (3, 3)

@@ -12,9 +12,9 @@ from bobbin.lace import Lace
 from bobbin.policy.modules import compile_selector, deny_all_query
 from bobbin.records.ids import HashText
 from bobbin.records.record import seal
-from bobbin.runtime.statements import Stated, StatementCheck, check_statement, read_statement
+from bobbin.runtime.statements import Stated, StatementCheck, check_statement, read_statement, whose_store
 from tests.lace_pairs import two_laces
-from tests.local_exchanges import EVE, GROUP_U, LINKS, START_NS, plex, sealed
+from tests.local_exchanges import ALL, EVE, GROUP_U, LINKS, START_NS, plex, sealed
 
 U, L = compile_selector(GROUP_U), compile_selector(LINKS)
 
@@ -143,3 +143,97 @@ def test_an_exchange_between_laces_without_names(tmp_path: Path) -> None:
         assert any("not remembered" in remark for remark in found.remarks)
         assert isinstance(about.record, str)
         assert HashText(about.record) == about.record
+
+
+# ---- the last one, and where it cannot be checked --------------------------------------------------------------------
+
+
+def test_an_idle_exchange_finds_the_statement_that_stands(laces: tuple[Lace, Lace]) -> None:
+    """The policies select statements, so that each new one would be a reason for the next."""
+    app, server = laces
+    first = app.sync(server, ALL, statement=True)
+    assert first.statement is not None
+    for _ in range(3):
+        again = app.sync(server, ALL, statement=True)
+        assert (again.statement, again.standing_statement) == (None, first.statement)
+    assert len(list(app.list("//lace//statement//"))) == 1
+
+
+def test_it_no_longer_stands_when_something_else_came_or_went(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    made = [app.sync(server, ALL, statement=True).statement]
+    server.put_record(plex("links/3"))
+    app.sync(server, ALL)
+    made.append(app.sync(server, ALL, statement=True).statement)
+    for lace in laces:
+        lace.remove(plex("links/1").hash, reason="test")
+    made.append(app.sync(server, ALL, statement=True).statement)
+    server.put_record(plex("links/1", b"as many as before, but not the same"))
+    app.sync(server, ALL)
+    made.append(app.sync(server, ALL, statement=True).statement)
+    assert None not in made
+    assert len(set(made)) == 4
+    assert app.sync(server, ALL, statement=True).standing_statement == made[-1]
+
+
+def test_the_statement_of_the_other_side_does_not_stand_for_ours(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    first = app.sync(server, ALL, statement=True).statement
+    app.sync(server, ALL)
+    theirs = server.sync(app, ALL, statement=True).statement
+    assert theirs not in (None, first)
+    app.sync(server, ALL)
+    assert app.sync(server, ALL, statement=True).standing_statement == first
+    assert server.sync(app, ALL, statement=True).standing_statement == theirs
+
+
+def test_one_under_another_policy_does_not_stand(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    first = app.sync(server, GROUP_U, statement=True).statement
+    other = app.sync(server, LINKS, statement=True)
+    assert other.statement not in (None, first)
+    assert app.sync(server, GROUP_U, statement=True).standing_statement == first, "each plan has its own"
+
+
+def test_a_peer_that_has_the_statement_is_looked_at_as_it_was_before(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    name = app.sync(server, ALL, statement=True).statement
+    app.sync(server, ALL)
+    server.put_record(plex("links/later"))
+    assert name is not None
+    found = server.check_statement(name, policy=ALL)
+    assert (found.holds, found.as_issuer) == (True, False)
+    assert found.remarks == ("since then 2 came in the selected set",)
+
+
+def test_a_lace_of_neither_side_cannot_say_what_was_offered(laces: tuple[Lace, Lace], tmp_path: Path) -> None:
+    app, server = laces
+    name = app.sync(server, ALL, statement=True).statement
+    assert name is not None
+    with Lace.create(tmp_path / "third.lace") as third:
+        third.new_key()
+        third.sync(app, ALL)
+        found = third.check_statement(name, policy=ALL)
+        assert (found.as_issuer, found.holds, found.is_open, found.problems) == (None, False, True, ())
+        assert (found.expected, found.found) == (None, None)
+        wrong = third.check_statement(name, policy=GROUP_U)
+        assert (wrong.is_open, wrong.holds) == (False, False)
+        assert U.identifier in wrong.problems[0]
+        assert third.check_statement(name, policy=ALL, as_issuer=False).as_issuer is False, "whoever knows, says so"
+
+
+def test_in_a_third_lace_either_policy_may_come_first(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    about = stated(app, server, peer_policy=LINKS)
+    for pair in ((U, L), (L, U)):
+        assert check_statement(app.store, about, own=pair[0], peer=pair[1], as_issuer=None).is_open
+    assert not check_statement(app.store, about, own=U, peer=U, as_issuer=None).is_open
+
+
+def test_whose_store_it_is(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    about = stated(app, server)
+    assert whose_store(about, [EVE.verifier, app.key().verifier]) is True
+    assert whose_store(about, [server.key().verifier]) is False
+    assert whose_store(about, [EVE.verifier]) is None
+    assert whose_store(about, []) is None

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pytest
 from hypothesis import given
@@ -296,3 +296,32 @@ def test_a_name_that_is_none_is_damage() -> None:
     moment: View = Moment([("nonsense", PLEX.raw)])  # type: ignore[assignment]
     with pytest.raises(DamagedStore, match="nonsense"):
         transfer.export_records(moment, io.BytesIO(), form="bundle")
+
+
+class Piecemeal:
+    """A pipe that gives what was written, one piece at a time, and counts how often it was asked."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.asked = 0
+        self._pieces = list(pieces)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        del size
+        self.asked += 1
+        return self._pieces.pop(0) if self._pieces else b""
+
+    read = read1
+
+    def fileno(self) -> int:
+        return 7
+
+
+def test_a_pipe_is_asked_no_longer_than_there_is_doubt() -> None:
+    """More may come much later: what begins like a record is a bundle at once."""
+    pipe = Piecemeal(b"\n", PLEX.raw, SEAL.raw)
+    form, rewound = transfer.detect_form(cast(BinaryIO, pipe))
+    assert (form, pipe.asked) == ("bundle", 2)
+    some = cast(io.BufferedReader, rewound)
+    assert some.read1(10_000) == b"\n" + PLEX.raw
+    assert (some.read1(10_000), some.read1(10_000)) == (SEAL.raw, b"")
+    assert some.fileno() == 7

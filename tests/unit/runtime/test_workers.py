@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 
@@ -54,6 +56,77 @@ def test_answers_come_in_the_order_of_the_batches(workers: int) -> None:
     with Validators(workers) as pool:
         answers = list(pool.validate(iter(batches)))
     assert answers == [work.validate_batch(batch) for batch in batches]
+
+
+def test_batches_can_be_begun_and_their_answers_taken_when_they_are_ready() -> None:
+    batches = mixed_batches()
+    ready = [threading.Event(), threading.Event()]
+    with Validators(1, at_once=False) as pool:
+        assert not pool.process_ids, "nobody is needed yet"
+        begun = [pool.begin(batches, event.set) for event in ready]
+        assert len(pool.process_ids) == 1
+        for event in ready:
+            assert event.wait(SECONDS_MAX)
+        for one in begun:
+            assert one is not None
+            assert one.answers() == [answer for batch in batches for answer in work.validate_batch(batch)]
+
+
+def test_nothing_is_begun_where_nobody_would_do_it() -> None:
+    with Validators(0) as pool:
+        assert pool.begin([[raw(1)]], lambda: None) is None
+    closed = Validators(1)
+    closed.close()
+    assert closed.begin([[raw(1)]], lambda: None) is None
+
+
+def test_what_was_begun_at_a_worker_that_dies_is_ready_and_an_error() -> None:
+    ready = threading.Event()
+    with Validators(1) as pool:
+        os.kill(pool.process_ids[0], signal.SIGSTOP)
+        begun = pool.begin([[raw(1)]], ready.set)
+        assert begun is not None
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        assert ready.wait(SECONDS_MAX)
+        with pytest.raises(ResourceError, match="SIGKILL"):
+            begun.answers()
+
+
+def test_a_worker_that_died_is_replaced_for_what_is_begun_after() -> None:
+    ready = threading.Event()
+    with Validators(1) as pool:
+        (first,) = pool.process_ids
+        os.kill(first, signal.SIGKILL)
+        lost = pool.begin([[raw(1)]], lambda: None)
+        begun = None
+        deadline = time.monotonic() + SECONDS_MAX
+        while pool.process_ids == [first] and time.monotonic() < deadline:  # until its death has been noticed
+            ready.clear()
+            begun = pool.begin([[raw(2)]], ready.set)
+            assert begun is None or ready.wait(SECONDS_MAX)
+        assert begun is not None
+        assert begun.answers() == work.validate_batch([raw(2)])
+        if lost is not None:
+            with pytest.raises(ResourceError):
+                lost.answers()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_before_an_input_that_may_wait_every_answer_is_given_out(workers: int) -> None:
+    batches = mixed_batches()
+    taken: list[object] = []
+
+    def inputs() -> Iterator[list[bytes] | None]:
+        for number, batch in enumerate(batches, start=1):
+            yield batch
+            yield None
+            assert len(taken) == number, "an answer was held back"
+
+    with Validators(workers) as pool:
+        taken.extend(pool.validate(inputs()))
+        assert taken == [work.validate_batch(batch) for batch in batches]
+        stretches = [b"".join(batch) for batch in batches]
+        assert list(pool.recognise([None, *stretches, None])) == [work.recognise(stretch) for stretch in stretches]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

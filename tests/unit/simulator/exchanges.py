@@ -10,6 +10,7 @@ from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.setup import Party
 from bobbin.records.record import Record, build_plex
 from bobbin.simulator.clock import NodeClock, Timeline
+from bobbin.simulator.decided import Decided
 from bobbin.simulator.endpoint import Endpoint, Tamper
 from bobbin.simulator.network import Link, Weather
 from bobbin.simulator.node import MemoryVault, Node
@@ -37,6 +38,7 @@ class Setting:
         self, left: Iterable[Record], right: Iterable[Record], *, choice: Choice = EVERYTHING, is_bytes: bool = False
     ) -> None:
         self.timeline = Timeline()
+        self.decided = Decided()
         self.is_bytes = is_bytes
         self.trace: list[str] = []
         self.nodes = [self._node("left", left, choice), self._node("right", right, choice)]
@@ -47,7 +49,9 @@ class Setting:
         self.link: Link[Item] | None = None
 
     def _node(self, name: str, records: Iterable[Record], choice: Choice) -> Node:
-        node = Node(name, clock=NodeClock(self.timeline), vault=lambda _: MemoryVault(), choice=choice, key=None)
+        node = Node(
+            name, clock=NodeClock(self.timeline), vault=lambda _: MemoryVault(self.decided), choice=choice, key=None
+        )
         for record in records:
             node.put(record)
         return node
@@ -64,7 +68,7 @@ class Setting:
             holdings = node.vault.link(node.query)
             machine = InterlaceMachine(config, holdings)
             twisted = tamper if number == 1 else None
-            witness = None if twisted else Witness(node, config, None, self.everything, fail)
+            witness = None if twisted else Witness(node, config, None, self.everything, fail, self.decided)
             end = Endpoint(
                 machine,
                 node,

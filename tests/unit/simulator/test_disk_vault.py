@@ -5,9 +5,11 @@ from random import Random
 import pytest
 
 from bobbin.errors import ResourceError
-from bobbin.interlace.effects import Persist
+from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.effects import Persist, SaveCursor
 from bobbin.interlace.events import Fate
 from bobbin.interlace.messages import Delivered
+from bobbin.interlace.schema import Schema
 from bobbin.simulator.disk_vault import DiskVault
 from tests.unit.simulator.exchanges import note
 
@@ -52,5 +54,21 @@ def test_a_failing_disk_raises_and_loses_nothing_acknowledged() -> None:
         vault.set_faults(0.0, 0.0)
         vault.crash()
         assert {note(number).hash for number in kept} <= set(vault.records)
+    finally:
+        vault.close()
+
+
+def test_a_power_cut_is_known_even_if_the_store_takes_it_lightly() -> None:
+    vault = DiskVault("vault-cut", Random(1), None)
+    try:
+        holdings = vault.link(None)
+        cursor = Cursor(key="k", plan="E.x", source="source:1", schema=Schema(), advertisements=())
+        vault.set_faults(0.0, 1.0)
+        holdings.save(SaveCursor(cursor))
+        was_down = vault.is_down
+        vault.set_faults(0.0, 0.0)
+        vault.crash()
+        assert (was_down, vault.is_down) == (True, False)
+        assert vault.cursor("k") is None
     finally:
         vault.close()

@@ -1,10 +1,13 @@
 """A machine at the end of a simulated link: effects are performed, later; a crash takes what was not done."""
 
-from bobbin.interlace.effects import Persist
+from unittest.mock import patch
+
+from bobbin.interlace.effects import Persist, SaveCursor
 from bobbin.interlace.events import Cancelled
 from bobbin.interlace.messages import Message
 from bobbin.interlace.reasons import Reason
 from bobbin.simulator.network import Weather
+from bobbin.simulator.node import MemoryVault, Node
 from tests.unit.simulator.exchanges import Setting, note
 
 
@@ -40,6 +43,32 @@ def test_a_crash_before_storing_loses_what_was_to_be_stored_and_the_other_side_l
     setting.connect()
     setting.run()
     assert set(setting.nodes[1].records) == {note(1).hash}
+
+
+def test_a_power_cut_takes_the_process_even_where_the_store_does_not_complain() -> None:
+    setting = Setting([note(1)], [])
+    setting.connect()
+    right = setting.ends[1]
+    down: list[bool] = []
+    failed: list[Node] = []
+
+    def fail(node: Node) -> None:
+        failed.append(node)
+        right.crash()
+
+    right._on_failure = fail
+    saved = right._holdings.save
+
+    def save(effect: SaveCursor) -> None:
+        saved(effect)
+        down.append(True)
+
+    is_down = property(lambda vault: bool(down) and vault is setting.nodes[1].vault)
+    with patch.object(MemoryVault, "is_down", is_down), patch.object(right._holdings, "save", save):
+        setting.run()
+    assert down
+    assert failed == [setting.nodes[1]]
+    assert right.is_dead
 
 
 def test_a_phase_without_answer_times_out() -> None:

@@ -27,6 +27,16 @@ def test_a_world_is_its_seed_and_tracing_changes_nothing() -> None:
     assert traced.digest == again.digest != InterlaceWorld(6, is_traced=True).digest
 
 
+def test_a_trace_does_not_say_where_the_files_were() -> None:
+    # The disk of this world fails, and the error names the file.
+    first = InterlaceWorld(64, is_traced=True)
+    first.run()
+    assert any("disk: reading or writing the store node" in line for line in first.trace)
+    second = InterlaceWorld(64, is_traced=True)
+    second.run()
+    assert first.digest == second.digest
+
+
 def test_a_record_that_is_lost_is_noticed_at_the_end() -> None:
     world = InterlaceWorld(2)
     world.nodes[0].expected.add("P.lost")

@@ -2,8 +2,10 @@
 
 from random import Random
 
-from bobbin.interlace.messages import Request
+from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.messages import Advertise, Message, Request, Setup
 from bobbin.interlace.reasons import Reason
+from bobbin.policy.operands import Origin
 from bobbin.simulator.streams import ByteStream, truncate
 from tests.unit.simulator.exchanges import Setting, note
 
@@ -28,6 +30,19 @@ def test_spoilt_bytes_end_the_exchange_with_a_reason() -> None:
     assert result is not None
     assert isinstance(result.reason, Reason)
     assert not result.fixed_point
+
+
+def test_a_liar_may_advertise_before_there_is_a_plan() -> None:
+    def overload(message: Message) -> list[Message]:
+        claim = advertisement(note(9).hash, Origin("source:1"), ())
+        return [Advertise(records=(claim,))] if isinstance(message, Setup) else [message]
+
+    setting = Setting([note(1)], [], is_bytes=True)
+    setting.connect(tamper=overload)
+    setting.run()
+    result = setting.ends[0].result
+    assert result is not None
+    assert result.reason in (Reason.OUT_OF_PHASE, Reason.MALFORMED_BLOCK)
 
 
 def test_pieces_are_the_whole() -> None:

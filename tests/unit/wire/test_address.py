@@ -116,6 +116,15 @@ def test_what_is_no_host(text: str) -> None:
         parse(text)
 
 
+def test_the_port_0_is_for_those_who_listen() -> None:
+    """The system chooses a port then."""
+    assert parse("tcp:127.0.0.1:0", to_listen=True) == Address(scheme=Scheme.TCP, host="127.0.0.1", port=0)
+    assert str(parse("ws:h:0/interlace", to_listen=True)) == "ws:h:0/interlace"
+    for text in ("tcp:h:00", "tcp:h:65536", "tcp:h:-0"):
+        with pytest.raises(AddressError):
+            parse(text, to_listen=True)
+
+
 _HOSTS = (
     st.ip_addresses(v=4).map(str)
     | st.ip_addresses(v=6).map(lambda ip: f"[{ip}]")

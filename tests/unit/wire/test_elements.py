@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin import profile
-from bobbin.facts.block import OversizedBlock
-from bobbin.interlace.reasons import Abort, Reason
+from bobbin.errors import PeerError
+from bobbin.facts.block import MalformedBlock, OversizedBlock
+from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.modules import MalformedModule
+from bobbin.policy.plan import MalformedPlan
 from bobbin.records import b64a
 from bobbin.records.salvage import HEADER_BYTES_MAX
 from bobbin.wire import elements
@@ -19,6 +22,7 @@ from bobbin.wire.elements import (
     RecordBytes,
     Resource,
     Truncated,
+    again,
     preface,
     resource,
 )
@@ -286,3 +290,50 @@ def test_memory_is_one_element() -> None:
 def test_a_preface_needs_a_whole_nonce() -> None:
     with pytest.raises(AssertionError):
         preface(b"short")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OversizedBlock("large"),
+        MalformedBlock(3, "bad"),
+        Truncated("short"),
+        Abort(Reason.OUT_OF_PHASE, "early"),
+        LimitReached(Reason.LISTING_LIMIT, "max_advertisement_records_listed", "many"),
+        MalformedModule("wrong", ()),
+        MalformedPlan("none"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_an_error_can_be_made_again_without_its_way(failure: PeerError) -> None:
+    with pytest.raises(PeerError) as raised:
+        raise failure from UnicodeDecodeError("utf-8", b"a whole block", 0, 1, "bad")
+    assert raised.value.__traceback__ is not None
+    made = again(raised.value)
+    assert type(made) is type(failure)
+    assert (str(made), made.code, vars(made)) == (str(failure), failure.code, vars(failure))
+    assert (made.__traceback__, made.__cause__, made.__context__) == (None, None, None)
+
+
+def test_an_error_that_comes_again_is_another_one_each_time() -> None:
+    stream = Elements(has_preface=False)
+    stream.feed(b"\xff")
+    caught: list[PeerError] = []
+    for _ in range(3):
+        with pytest.raises(Abort) as refused:
+            stream.next()
+        caught.append(refused.value)
+    with pytest.raises(Abort) as refused:
+        stream.finish()
+    caught.append(refused.value)
+    assert len({id(one) for one in caught}) == 4
+    assert {(type(one), str(one)) for one in caught} == {(Abort, str(caught[0]))}
+
+
+def test_what_is_dropped_is_gone() -> None:
+    stream = Elements(has_preface=False)
+    stream.feed(b"A" * 1000)
+    assert stream.next() is None
+    stream.drop()
+    assert stream.buffered == 0
+    assert stream.next() is None

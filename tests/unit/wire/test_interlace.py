@@ -1,5 +1,7 @@
 """Messages go onto the stream and come off it as they were, one phase at a time."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from bobbin.wire.elements import Elements, Truncated
 from bobbin.wire.interlace import HELLO_BYTES_MAX, SETUP_BYTES_MAX, Decoder, encode, reason_of
 from tests.policy_worlds import ALICE
 from tests.properties.effort import scaled
+from tests.support.collector import without_collector
 from tests.unit.wire.streams import (
     AWAITS,
     BLOB,
@@ -395,3 +398,49 @@ def test_a_hello_is_small_whatever_a_block_may_have() -> None:
     long = b"".join(line % number for number in range(HELLO_BYTES_MAX // len(line % 0) + 1))
     assert len(long) < Limits().max_fact_block_size
     assert code(long + b"\n", Awaits.HELLO) == Reason.OVERSIZED_BLOCK
+
+
+def test_what_is_dropped_is_not_decoded() -> None:
+    stream = Elements(has_preface=False)
+    reading = Decoder(stream)
+    reading.expect(Awaits.REQUEST)
+    assert reading.feed(b"MayRequest('x')\n# rest") == []
+    reading.drop()
+    assert stream.buffered == 0
+    assert reading.feed(b"\n") == [Request(records=())]
+
+
+def test_what_has_begun_of_a_block_is_known() -> None:
+    reading = Decoder(Elements(has_preface=False))
+    reading.expect(Awaits.REQUEST)
+    for said, begun in [(b"", False), (b"# a comment", True), (b"\n", False), (b"MayRe", True)]:
+        assert reading.feed(said) == []
+        assert reading.has_begun is begun, said
+    # The line is taken off the stream here, and held until its phase ends.
+    assert reading.feed(f"quest('{P1}')\n# and".encode()) == []
+    assert reading.feed(b" no more\n") == []
+    assert reading.has_begun
+    assert reading.feed(b"\n") == [Request(records=(P1,))]
+    assert not reading.has_begun
+
+
+@pytest.mark.parametrize("bad", [b"", b"MayRequest('\xff')\n"], ids=["wrong predicate", "not UTF-8"])
+def test_a_refused_block_is_gone_with_its_error(bad: bytes) -> None:
+    """Though the decoder is still there, and no collector comes by: the error is kept, what it has passed is not."""
+    piece = (b"PeerAdvertises('" + b"P" * 200 + b"','x')\n") * 1_000
+    with without_collector():
+        tracemalloc.start()
+        try:
+            reading = decoder()
+            reading.expect(Awaits.REQUEST)
+            for _ in range(100):
+                assert reading.feed(piece) == []
+            with pytest.raises(PeerError):
+                reading.feed(bad + b"\n")
+            assert tracemalloc.get_traced_memory()[1] > 20_000_000
+            reading.drop()
+            assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        finally:
+            tracemalloc.stop()
+    with pytest.raises(PeerError):
+        reading.feed(b"")

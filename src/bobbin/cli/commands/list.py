@@ -7,14 +7,12 @@ import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder, Limit, parse_place
-from bobbin.cli.output import Json, Output
-from bobbin.cli.text import size_text, utc_text
-from bobbin.records import tai
+from bobbin.cli.output import Output
+from bobbin.cli.record_rows import blob_row, placed_row
 
 if TYPE_CHECKING:
     from bobbin.lace import Lace
     from bobbin.records.ids import HashText
-    from bobbin.store.base import Listed
 
 
 def list_records(
@@ -49,14 +47,11 @@ def list_records(
     with Lace.open(folder, read_only=True) as lace:
         for listed in lace.list(parsed, tips=tips, limit=limit):
             count += 1
-            if as_json:
-                out.row(_value(listed))
-            else:
-                out.row(None, _line(out, listed))
+            placed_row(out, listed)
         if parsed is None and not tips:
             for blob in islice(lace.blobs(), None if limit is None else limit - count):
                 count += 1
-                _list_blob(out, blob, _data_length(lace, blob))
+                blob_row(out, blob, _data_length(lace, blob))
     if count == 0 and limit != 0:
         out.note(f"{folder} has no records yet" if parsed is None else f"nothing at {parsed}")
     return ExitCode.OK
@@ -66,31 +61,3 @@ def _data_length(lace: "Lace", record: "HashText") -> int:
     from bobbin.facts.relations import FIELD
 
     return next((int(length) for *_, length in lace.facts.match(FIELD, (record, "Data-Length", None, None))), 0)
-
-
-def _list_blob(out: Output, blob: "HashText", data_length: int) -> None:
-    nowhere = dict.fromkeys(("group", "app", "name", "tai", "utc", "signed_by"))
-    when = " " * len(utc_text(0))
-    out.row(
-        {"hash": blob, **nowhere, "data_length": data_length},
-        f"{blob}  {when}  {size_text(data_length):>8}  (no place)",
-    )
-
-
-def _value(listed: "Listed") -> dict[str, Json]:
-    return {
-        "hash": listed.hash,
-        "group": listed.group,
-        "app": listed.app,
-        "name": listed.name,
-        "tai": tai.render(listed.tai),
-        "utc": utc_text(listed.tai),
-        "signed_by": listed.verifier,
-        "data_length": listed.data_length,
-    }
-
-
-def _line(out: Output, listed: "Listed") -> str:
-    place = f"//{listed.group}//{listed.app}//{listed.name}"
-    when = out.style(utc_text(listed.tai), dim=True)
-    return f"{listed.hash}  {when}  {size_text(listed.data_length):>8}  {out.style(place, bold=True)}"

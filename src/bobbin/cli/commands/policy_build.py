@@ -9,7 +9,8 @@ from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
 from bobbin.cli.text import utc_text
 from bobbin.cli.times import FORMS, parse_time
-from bobbin.records import tai
+from bobbin.errors import UsageError
+from bobbin.records import coordinate, tai
 
 
 def policy_build(
@@ -59,17 +60,21 @@ def policy_build(
     out = Output(as_json=as_json)
     conditions = []
     if groups:
-        conditions.append(builder.group(*groups))
+        conditions.append(builder.group(*_paths("group", groups)))
     if apps:
-        conditions.append(builder.app(*apps))
+        conditions.append(builder.app(*_paths("app", apps)))
     if prefix is not None:
-        conditions.append(builder.name_prefix(prefix))
+        conditions.append(builder.name_prefix(_name_prefix(prefix)))
     if signers:
-        conditions.append(builder.signer(*signers))
+        conditions.append(builder.signer(*_distinct("signer", signers)))
     if after is not None:
         conditions.append(builder.after(after := parse_time(after)))
     if before is not None:
         conditions.append(builder.before(before := parse_time(before)))
+    if after is not None and before is not None and tai.parse(before) <= tai.parse(after):
+        raise UsageError(
+            f"no record is dated both from {after} on and before {before} (TAI); nothing would be selected"
+        )
     if last is not None:
         conditions.append(builder.last(last))
     text = builder.write(builder.select(*conditions))
@@ -78,3 +83,26 @@ def policy_build(
         if time is not None:
             out.note(f"{word} {time} (TAI) is {utc_text(tai.parse(time))}")
     return ExitCode.OK
+
+
+def _distinct(word: str, values: list[str]) -> list[str]:
+    for value in values:
+        if values.count(value) > 1:
+            raise UsageError(f"the {word} {value!r} is named twice; was another one meant?")
+    return values
+
+
+def _paths(word: str, values: list[str]) -> list[str]:
+    """Names that a record can have: a condition on any other would never hold."""
+    for value in values:
+        if not value:
+            raise UsageError(f"an empty {word} is no condition; leave it out")
+        if fault := coordinate.fault(word, value):
+            raise UsageError(f"no record is in it: {fault}")
+    return _distinct(word, values)
+
+
+def _name_prefix(prefix: str) -> str:
+    if prefix and (fault := coordinate.fault("name", prefix.removesuffix("/"))):
+        raise UsageError(f"no name begins like this: {fault}")
+    return prefix

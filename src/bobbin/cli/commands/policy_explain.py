@@ -8,7 +8,7 @@ from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Json, Output
-from bobbin.cli.policy_files import load_query, load_selector
+from bobbin.cli.policy_files import load_query, load_selector, texts_of
 from bobbin.cli.policy_situation import (
     Encrypted,
     HereName,
@@ -20,9 +20,11 @@ from bobbin.cli.policy_situation import (
     Tick,
     Transport,
     offered_claims,
+    offered_tip,
     own_origin,
     refusals_among,
     runtime_facts,
+    tip_of,
 )
 from bobbin.cli.text import utc_text
 from bobbin.records import tai
@@ -53,10 +55,10 @@ def policy_explain(
 ) -> ExitCode:
     """Say why a record would be sent to a peer or withheld, requested from it or not.
 
-    Each condition of both decisions, and the reasons: the rules by line and the facts that they rest on, or for each
-    rule the first thing that it asks for in vain. A record that was removed here is refused, whatever policies say.
-    Made for you alone: it speaks of records that the peer must not
-    know of.
+    Each condition of both decisions, and the reasons: the rules by file and line and the facts that they rest on, or
+    for each rule the first thing that it asks for in vain. A coordinate is looked up here, and else in --peer-lace. A
+    record that was removed here is refused, whatever policies say. Made for you alone: it speaks of records that the
+    peer must not know of.
 
     Example: bobbin policy explain notes.lace --policy ward.policy --peer source:lab //u//ding//links/1
     """
@@ -76,16 +78,13 @@ def policy_explain(
     other = own if peer_policy is None else load_selector(peer_policy)
     query = None if query_policy is None else load_query(query_policy)
     link = Link(here=here, peer=peer, tick=tick, transport=transport, encrypted=encrypted)
+    texts = texts_of(policy, policy if peer_policy is None else peer_policy, query_policy)
     origin = parse_origin(peer)
     claims = offered_claims(origin, peer_lace)
     with Lace.open(folder, read_only=True) as lace, lace.snapshot() as moment:
-        if isinstance(what, Address):
-            record: str = what.hash
-        else:
-            tip = next(moment.list(what, tips=True, limit=1), None)
-            if tip is None:
-                return record_not_found(out, lace, what)
-            record = tip.hash
+        record = what.hash if isinstance(what, Address) else tip_of(moment, what) or offered_tip(peer_lace, what)
+        if record is None:
+            return record_not_found(out, lace, what, also=peer_lace)
         made = make_policy(own, other, own_origin=own_origin(lace, link), peer_origin=origin, query=query)
         situation = Situation(facts=moment.facts, claims=claims, runtime=runtime_facts(lace, link))
         verdict = explain(evaluate(made, situation), record)
@@ -94,10 +93,11 @@ def policy_explain(
         value = msgspec.to_builtins(verdict)
         value["requesting"] = requesting(verdict, refused=refusal is not None)
         value["refusal"] = None if refusal is None else _refusal(refusal)
+        value["texts"] = {part.value: file for part, file in texts.items()}
         out.result(value)
     else:
         reason = None if refusal is None else refusal.reason
-        out.result(None, *map(out.style, narrate(verdict, full=full, refusal=reason).splitlines()))
+        out.result(None, *map(out.style, narrate(verdict, full=full, refusal=reason, texts=texts).splitlines()))
     return ExitCode.OK
 
 

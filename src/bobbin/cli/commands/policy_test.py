@@ -8,13 +8,22 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output
-from bobbin.cli.policy_files import InvalidPolicyFile, Mistake, load_query, load_selector, read_policy, shown_name
+from bobbin.cli.policy_files import (
+    InvalidPolicyFile,
+    Mistake,
+    load_query,
+    load_selector,
+    read_policy,
+    shown_name,
+    texts_of,
+)
 from bobbin.cli.sources import STDIN, check_files
 from bobbin.cli.text import count_text
 from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
     from bobbin.policy.cases import CaseFile, CaseResult
+    from bobbin.policy.executables import Part
     from bobbin.policy.modules import Query, Selector
 
 _SUFFIX: Final = ".cases"
@@ -43,10 +52,10 @@ def policy_test(
     check_files(files)
     loaded = [(file, *_load(file)) for file in files]  # everything is read before anything runs
     passed = failed = 0
-    for file, cases, own, peer, query in loaded:
+    for file, cases, texts, own, peer, query in loaded:
         for result in run_cases(cases, own, peer=peer, query=query):
             passed, failed = passed + result.passed, failed + (not result.passed)
-            out.row(_value(file, result), *_lines(out, file, result, full=full))
+            out.row(_value(file, result), *_lines(out, file, result, texts, full=full))
     out.result(
         {"event": "summary", "files": len(files), "cases": passed + failed, "passed": passed, "failed": failed},
         f"{count_text(passed + failed, 'case')}: {passed} passed, {failed} failed",
@@ -54,7 +63,7 @@ def policy_test(
     return ExitCode.NOT_ALL if failed else ExitCode.OK
 
 
-def _load(file: str) -> "tuple[CaseFile, Selector, Selector | None, Query | None]":
+def _load(file: str) -> "tuple[CaseFile, dict[Part, str], Selector, Selector | None, Query | None]":
     from bobbin.policy.cases import MalformedCases, parse_cases
 
     try:
@@ -71,11 +80,14 @@ def _load(file: str) -> "tuple[CaseFile, Selector, Selector | None, Query | None
         own = file.removesuffix(_SUFFIX)
     else:
         raise UsageError(f"{shown_name(file)} does not say which policy it is about; begin it with 'policy: FILE'")
+    peer = None if cases.peer_policy is None else str(folder / cases.peer_policy)
+    query = None if cases.query_policy is None else str(folder / cases.query_policy)
     return (
         cases,
+        texts_of(own, peer, query),
         load_selector(own),
-        None if cases.peer_policy is None else load_selector(str(folder / cases.peer_policy)),
-        None if cases.query_policy is None else load_query(str(folder / cases.query_policy)),
+        None if peer is None else load_selector(peer),
+        None if query is None else load_query(query),
     )
 
 
@@ -92,14 +104,15 @@ def _text(file: str) -> str:
         raise InvalidPolicyFile(file, [mistake]) from error
 
 
-def _lines(out: Output, file: str, result: "CaseResult", *, full: bool) -> list[str]:
+def _lines(out: Output, file: str, result: "CaseResult", texts: "dict[Part, str]", *, full: bool) -> list[str]:
     from bobbin.policy.narrate import narrate
 
     mark = out.style("ok    ", fg="green") if result.passed else out.style("failed", fg="red", bold=True)
     lines = [f"{mark}  {out.style(f'{shown_name(file)}:{result.line}')}  {out.style(result.title)}"]
     for surprise in result.surprises:
         lines.append(out.style(f"  {surprise.record} was {surprise.actual}, not {surprise.expected}", bold=True))
-        lines += [out.style(f"    {line}".rstrip()) for line in narrate(surprise.verdict, full=full).splitlines()]
+        told = narrate(surprise.verdict, full=full, texts=texts)
+        lines += [out.style(f"    {line}".rstrip()) for line in told.splitlines()]
     return lines
 
 

@@ -16,7 +16,7 @@ from bobbin.records import tai
 
 if TYPE_CHECKING:
     from bobbin.interlace.statement import Statement
-    from bobbin.runtime.statements import Stated
+    from bobbin.runtime.statements import Stated, StatementCheck
 
 _Wanted = Annotated[
     str,
@@ -63,14 +63,15 @@ def statement_check(
     query_policy: QueryPolicy = None,
     side: Annotated[
         SideChoice,
-        typer.Option("--as", help="Whose lace this is. auto: the issuer's if one of its keys sealed the statement."),
+        typer.Option("--as", help="Whose lace this is. auto: as its keys say."),
     ] = SideChoice.AUTO,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Check a completion statement against the records of a lace.
 
     Computes from the policies which plan it must have been, and from the records what this side must have offered,
-    under the time and the circumstances that the statement names. Ends with 1 if it does not hold.
+    under the time and the circumstances that the statement names. In a lace of neither side, only the names, the
+    signature and the policies can be checked. Ends with 1 if it does not hold, or if that could not be seen here.
 
     Example: bobbin statement check notes.lace S.….H3 --policy ding.policy
     """
@@ -94,20 +95,40 @@ def statement_check(
         )
     value: dict[str, Json] = {
         **_value(check.stated),
-        "holds": check.holds,
-        "checked_as": "issuer" if check.as_issuer else "peer",
+        "holds": None if check.is_open else check.holds,
+        "checked_as": {True: "issuer", False: "peer", None: None}[check.as_issuer],
         "problems": list(check.problems),
         "remarks": list(check.remarks),
     }
+    out.result(value, *_check_lines(out, check))
+    return ExitCode.OK if check.holds else ExitCode.NOT_ALL
+
+
+def _check_lines(out: Output, check: "StatementCheck") -> list[str]:
+    whose = {True: "checked with the issuer's records", False: "checked with the peer's records"}
+    where = "this lace is neither the issuer's nor the peer's" if check.as_issuer is None else whose[check.as_issuer]
+    if check.is_open:
+        issuer, peer = _origins(check.stated.statement)
+        return [
+            f"{out.style('cannot be judged here', fg='yellow', bold=True)} · {where}",
+            "  in order: the signature, that the issuer sealed it, and that the policies make its plan",
+            "  not seen: what was offered; that takes the records of one of the two sides:",
+            out.style(f"    issuer {issuer}"),
+            out.style(f"    peer   {peer}"),
+            "  --as issuer or --as peer checks it all the same, for a copy of a side's lace that has no key",
+        ]
     word = out.style("holds", fg="green", bold=True) if check.holds else out.style("does not hold", fg="red", bold=True)
-    whose = "issuer's" if check.as_issuer else "peer's"
-    lines = [f"{word} · checked with the {whose} records"]
+    lines = [f"{word} · {where}"]
     if check.holds and check.found is not None:
         lines.append(f"  the signature, the plan, and the {count_text(check.found.count, 'record')} that were offered")
     lines += [out.style(f"  {problem}") for problem in check.problems]
     lines += [out.style(f"  {remark}") for remark in check.remarks]
-    out.result(value, *lines)
-    return ExitCode.OK if check.holds else ExitCode.NOT_ALL
+    return lines
+
+
+def _origins(statement: "Statement") -> tuple[str, str]:
+    origins = [operand.origin for operand in statement.operands]
+    return origins[statement.index], origins[1 - statement.index]
 
 
 def _value(stated: "Stated") -> dict[str, Json]:

@@ -1,33 +1,36 @@
 """``bobbin sync``: converge the records that two laces' policies select."""
 
-import re
-from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
 from bobbin.cli import exchange_text
+from bobbin.cli.commands.peers import PeersFile
+from bobbin.cli.elsewhere import (
+    AllowInsecure,
+    Authorities,
+    Chosen,
+    Demands,
+    ExpectedKey,
+    Pin,
+    Policy,
+    TrustNew,
+    find_folder,
+)
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Json, Output
-from bobbin.cli.policy_files import load_query, load_selector
-from bobbin.cli.policy_situation import PeerPolicy, QueryPolicy, refusals_among
-from bobbin.cli.progress import progress
-from bobbin.cli.sources import check_outside
+from bobbin.cli.policy_situation import PeerPolicy, QueryPolicy
+from bobbin.cli.sync_run import Asked, Ran, sync_elsewhere, sync_folder
 from bobbin.cli.text import count_text, size_text
 from bobbin.errors import UsageError
-from bobbin.records.coordinate import Address, Coordinate
 
 if TYPE_CHECKING:
-    from bobbin.lace import Lace
-    from bobbin.runtime.operations import Explained, SyncReport
+    from bobbin.runtime.accounts import Explained, SyncReport
     from bobbin.runtime.recording import Recorder
-
-_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*:(?://)?[^/\\]")
 
 
 class LimitsChoice(StrEnum):
@@ -59,21 +62,29 @@ _Record = Annotated[
         "--record", metavar="FILE", help="Record every step of our side, for `bobbin replay`.", show_default=False
     ),
 ]
-_Limits = Annotated[LimitsChoice, typer.Option("--limits", help="How much one round may cost.")]
+_Limits = Annotated[
+    LimitsChoice | None,
+    typer.Option("--limits", help="How much one round may cost. Default: what is noted for the peer."),
+]
 _Rounds = Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="After a limit, go on in up to N rounds.")]
 
 
 def sync(
     folder: LaceFolder,
-    peer: Annotated[str, typer.Argument(metavar="PEER", help="Folder of the other lace.", show_default=False)],
-    policy: Annotated[str, typer.Option("--policy", metavar="FILE", help="Our policy.", show_default=False)],
+    peer: Annotated[
+        str,
+        typer.Argument(
+            metavar="PEER", help="Folder of another lace, an address, or the name of a known peer.", show_default=False
+        ),
+    ],
+    policy: Policy = None,
     peer_policy: PeerPolicy = None,
     query_policy: QueryPolicy = None,
     peer_query_policy: _PeerQueryPolicy = None,
     dry_run: Annotated[bool, _flag("--dry-run", "Exchange between copies: the same answer, nothing changes.")] = False,
     explain: _Explain = None,
     record: _Record = None,
-    limits: _Limits = LimitsChoice.DEFAULT,
+    limits: _Limits = None,
     rounds: _Rounds = 1,
     through_codec: Annotated[bool, _flag("--through-codec", "Pass real bytes, and count them by phase.")] = False,
     ledger: Annotated[bool, _flag("--ledger", "Show what the peer could learn, and how honest it was.")] = False,
@@ -81,60 +92,68 @@ def sync(
     statement: Annotated[bool, _flag("--statement", "Seal and store a statement about what was exchanged.")] = False,
     receipts: Annotated[bool, _flag("--receipts", "Seal and store a receipt for each record that came.")] = False,
     full: Annotated[bool, _flag("--full", "Do not shorten hashes in explanations.")] = False,
+    verifier: ExpectedKey = None,
+    pin: Pin = None,
+    authorities: Authorities = None,
+    trust_new: TrustNew = None,
+    allow_insecure: AllowInsecure = False,
+    peers: PeersFile = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Exchange records with another lace until neither side can have anything more from the other.
 
-    A record moves only where both policies select it. Every record is checked before it is stored. Where both laces
-    have their default key, each side knows the other by it; else neither is proven. Ends with 1 if something did not
-    come or a limit ended it before.
+    A record moves only where both policies select it. Every record is checked before it is stored. A lace in another
+    folder follows --peer-policy, one elsewhere its own. Each side knows the other by its default key, if it has one.
+    Ends with 1 if something did not come or a limit ended it before.
 
-    Example: bobbin sync notes.lace backup.lace --policy ding.policy
+    Examples: bobbin sync notes.lace backup.lace --policy ding.policy · bobbin sync notes.lace lab
     """
     out = Output(as_json=as_json)
-    other = _peer_folder(folder, peer)
-    if record is not None:
-        check_outside(folder, record)
-        check_outside(other, record)
-        _check_recording(record, rounds)
-    asked = [parse_wanted(text) for text in explain or ()]
-    selectors = load_selector(policy), None if peer_policy is None else load_selector(peer_policy)
-    queries = [None if file is None else load_query(file) for file in (query_policy, peer_query_policy)]
+    asked = Asked(
+        folder=folder,
+        chosen=Chosen(policy=policy, query_policy=query_policy, limits=None if limits is None else limits.value),
+        peer_policy=peer_policy,
+        peer_query_policy=peer_query_policy,
+        dry_run=dry_run,
+        explain=[parse_wanted(text) for text in explain or ()],
+        record=record,
+        rounds=rounds,
+        through_codec=through_codec,
+        statement=statement,
+        receipts=receipts,
+        full=full,
+    )
+    demands = Demands(
+        verifier=verifier,
+        pin=pin,
+        authorities=authorities,
+        trust_new=trust_new,
+        allow_insecure=allow_insecure,
+        peers=peers,
+    )
+    other = find_folder(folder, peer, peers)
+    if other is None and Path(peer).is_dir():
+        out.note(f"{peer} is a known peer and is dialled; ./{peer} means the folder")
+    if other is not None and demands.given:
+        raise UsageError(f"{', '.join(demands.given)}: {peer} is a folder; nobody has to prove anything there")
+    ran = sync_elsewhere(asked, peer, demands) if other is None else sync_folder(asked, other)
+    return _show(out, asked, ran, _Shown(ledger=ledger, state=state))
 
-    from bobbin.interlace.limits import PROFILES
-    from bobbin.lace import Lace
-    from bobbin.runtime.operations import Progressing
 
-    with ExitStack() as stack:
-        here, there = (stack.enter_context(Lace.open(path, read_only=dry_run)) for path in (folder, other))
-        wanted = [(what, _resolve(what, here, there)) for what in asked]
-        if missing := [what for what, found in wanted if found is None]:
-            return record_not_found(out, here, missing[0])
-        recorder = None if record is None else _recorder(stack, record)
-        meter = stack.enter_context(progress(f"sync {folder}", "records"))
-        report = here.sync(
-            there,
-            selectors[0],
-            peer_policy=selectors[1],
-            query_policy=queries[0],
-            peer_query_policy=queries[1],
-            limits=PROFILES[limits.value],
-            rounds=rounds,
-            through_codec=through_codec,
-            dry_run=dry_run,
-            explain=[found for _, found in wanted if found is not None],
-            statement=statement,
-            receipts=receipts,
-            observers=[Progressing(meter).observe],
-            recorder=recorder,
-        )
-        refusals = [_refusals(here, there, one.record) for one in report.explained]
-    recording = None if recorder is None else _Recording(recorder, str(record))
-    value: dict[str, Json] = {"lace": str(folder), "peer": str(other), "dry_run": dry_run}
-    shown = _Shown(ledger=ledger, state=state, full=full, refusals=refusals)
-    out.result(value | shown.value(report, recording), *shown.lines(out, report))
-    _say_rest(out, report, recording, dry_run=dry_run, wants_statement=statement)
-    return exchange_text.code_of(report)
+def _show(out: Output, asked: Asked, ran: Ran, shown: "_Shown") -> ExitCode:
+    recording = None if ran.recorder is None else _Recording(ran.recorder, str(asked.record))
+    there = str(ran.other) if ran.elsewhere is None else str(ran.elsewhere.address)
+    value: dict[str, Json] = {"lace": str(asked.folder), "peer": there, "dry_run": asked.dry_run}
+    if ran.elsewhere is not None:
+        value["peer_name"] = ran.elsewhere.name
+    out.result(value | shown.value(ran, recording), *shown.lines(out, ran))
+    _say_rest(out, ran.report, recording, dry_run=asked.dry_run, wants_statement=asked.statement)
+    told = {*(one.record for one in ran.report.explained), *ran.arrived.values()}
+    unexplained = len(told) + len(ran.unknown) < len(asked.explain)
+    for sentence in exchange_text.hints(ran.report, asked.folder, ran.other, unexplained=unexplained):
+        out.warn(sentence)
+    code = exchange_text.code_of(ran.report)
+    return ExitCode.NOT_ALL if code is ExitCode.OK and ran.unknown else code
 
 
 class _Recording(Struct, frozen=True):
@@ -149,10 +168,9 @@ class _Shown(Struct, frozen=True, kw_only=True):
 
     ledger: bool
     state: bool
-    full: bool
-    refusals: list[list[str | None]]
 
-    def value(self, report: "SyncReport", recording: _Recording | None) -> dict[str, Json]:
+    def value(self, ran: Ran, recording: _Recording | None) -> dict[str, Json]:
+        report = ran.report
         value = exchange_text.value_of(report)
         value["recording"] = None
         if recording is not None:
@@ -167,64 +185,38 @@ class _Shown(Struct, frozen=True, kw_only=True):
             value["ledger"] = exchange_text.ledger_value(report)
         if self.state:
             value["state"] = exchange_text.state_value(report.agreed)
-        if report.explained:
-            value["explained"] = [_explained_value(one) for one in report.explained]
+        if report.explained or ran.unknown or ran.arrived:
+            value["explained"] = [
+                _explained_value(one, told) for one, told in zip(report.explained, ran.told, strict=True)
+            ]
+            value["unknown"] = ran.unknown
+        if ran.arrived:
+            value["arrived"] = ran.arrived
         return value
 
-    def lines(self, out: Output, report: "SyncReport") -> list[str]:
-        lines = [*exchange_text.account(out, report)]
+    def lines(self, out: Output, ran: Ran) -> list[str]:
+        report = ran.report
+        lines = [] if ran.elsewhere is None else [out.style(f"{'peer':<14} {ran.elsewhere}")]
+        lines += exchange_text.account(out, report)
         if self.state:
             lines += ["", *exchange_text.state(out, report.agreed)]
         if self.ledger:
             lines += ["", *exchange_text.ledger(out, report)]
-        for one, refused in zip(report.explained, self.refusals, strict=True):
-            lines += ["", *exchange_text.explained(out, one, refusals=refused, full=self.full)]
+        for one, told in zip(report.explained, ran.told, strict=True):
+            lines += ["", *exchange_text.explained(out, one, told)]
+        for place, record in ran.arrived.items():
+            lines += ["", out.style(f"{place}: received, as {record}", bold=True)]
+        for place in ran.unknown:
+            lines += ["", *exchange_text.unknown(out, place, is_elsewhere=ran.elsewhere is not None)]
         return lines
 
 
-def _peer_folder(folder: Path, peer: str) -> Path:
-    path = Path(peer)
-    if not path.exists() and _ADDRESS.match(peer):
-        raise UsageError(f"{peer} is an address; that comes with the network node. PEER is the folder of another lace")
-    if path.exists() and folder.exists() and path.samefile(folder):
-        raise UsageError(f"{peer} is the same lace; a lace has nothing to exchange with itself")
-    return path
-
-
-def _resolve(what: Address | Coordinate, here: "Lace", there: "Lace") -> str | None:
-    """The record that is meant: by hash, or the newest of a coordinate, here or else there."""
-    if isinstance(what, Address):
-        return what.hash
-    return next((tip.hash for lace in (here, there) if (tip := lace.tip(what)) is not None), None)
-
-
-def _check_recording(file: Path, rounds: int) -> None:
-    if file.exists():
-        raise UsageError(f"{file} exists already; a recording goes into a new file")
-    if rounds > 1:
-        raise UsageError("a recording is of one round; leave --rounds or --record out")
-
-
-def _recorder(stack: ExitStack, file: Path) -> "Recorder":
-    from bobbin.runtime.recording import Recorder
-
-    def leave_nothing_empty() -> None:
-        if file.stat().st_size == 0:
-            file.unlink()
-
-    stack.callback(leave_nothing_empty)
-    return Recorder(stack.enter_context(file.open("xb")))
-
-
-def _refusals(here: "Lace", there: "Lace", record: str) -> list[str | None]:
-    found = [refusals_among(lace, (record,)).get(record) for lace in (here, there)]
-    return [None if refusal is None else refusal.reason for refusal in found]
-
-
-def _explained_value(one: "Explained") -> Json:
+def _explained_value(one: "Explained", told: exchange_text.Told) -> Json:
     import msgspec
 
-    value: Json = msgspec.to_builtins(one)
+    value: dict[str, Json] = msgspec.to_builtins(one)
+    for side, texts in zip(("own", "peer"), told.texts, strict=True):
+        value[f"{side}_texts"] = {part.value: file for part, file in texts.items()}
     return value
 
 
@@ -235,8 +227,8 @@ def _say_rest(
         out.note("a dry run: neither lace was changed")
     if report.statement is not None:
         out.note(f"statement {report.statement}")
-    elif wants_statement and report.fixed_point:
-        out.note("no statement: nothing moved but statements and receipts, and none is made about those")
+    elif report.standing_statement is not None:
+        out.note(f"statement {report.standing_statement} stands: it says all that a new one would say")
     elif wants_statement:
         out.warn("no statement: only an exchange that has converged can be stated")
     if report.receipts:

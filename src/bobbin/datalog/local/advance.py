@@ -10,15 +10,20 @@ another, so one of them is carried through a rule and stands for the others (``P
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from bobbin.datalog.local.budget import Budget
 from bobbin.datalog.local.changes import NO_CHANGES, Changes
 from bobbin.datalog.local.clock import shape_of, stretch
+from bobbin.datalog.local.columns import ColumnTable, block_of
 from bobbin.datalog.local.complete import complete, keep, saturate
 from bobbin.datalog.local.conjunction import Absent, Source
 from bobbin.datalog.local.prepared import PreparedRule, PreparedStratum
 from bobbin.datalog.local.state import State
 from bobbin.datalog.local.table import Row
+
+_TOGETHER_MIN: Final = 256
+"""From so many new rows on, a rule that reads columns runs on columns."""
 
 
 def advance_stratum(
@@ -48,13 +53,20 @@ def _add(state: State, stratum: PreparedStratum, changes: Changes, budget: Budge
             if places := stratum.echoes[rule, number]:
                 rows = [row for row in rows if not any(row[place] >= fresh for place in places)]  # noqa: PLW2901
             if rows:
-                keep(state, rule.target, state.run(rule.on_new(number), rows, budget=budget), found, budget)
+                keep(state, rule.target, _derive(state, rule.on_new(number), rows, budget), found, budget)
         if not changes.removed:
             continue
         for number, guard in enumerate(rule.conjunction.guards):
             if isinstance(guard, Absent) and (gone := changes.removed.get(guard.read.source)):
                 keep(state, rule.target, state.run(rule.on_vanished(number), gone, budget=budget), found, budget)
     return found
+
+
+def _derive(state: State, rule: PreparedRule, rows: list[Row], budget: Budget) -> set[Row]:
+    """What a rule makes of new rows. Columns are slow to ask for one row after the other, so many are asked at once."""
+    if len(rows) < _TOGETHER_MIN or not any(isinstance(state.table(source), ColumnTable) for source in rule.reads):
+        return state.run(rule, rows, budget=budget)
+    return set(state.run_on_columns(rule, block_of(len(rows[0]), rows), budget=budget).rows())
 
 
 def _given(

@@ -19,6 +19,8 @@ counted by whole buckets, so the count costs nothing per row and still stops a c
 loops, so a longer rule goes on in a second function that the first one calls with what is bound so far.
 """
 
+from functools import lru_cache
+from types import CodeType
 from typing import Final, Protocol, cast
 
 from msgspec import Struct
@@ -32,6 +34,8 @@ from bobbin.datalog.syntax import Constant, Term, Variable, Wildcard
 _LOOPS_MAX: Final = 15
 _CHEAP: Final = frozenset({"Eq", "Ne", "Lt", "Le", "Gt", "Ge", "StartsWith", "EndsWith"})
 """Tests that only compare texts."""
+_CODES_MAX: Final = 512
+"""Generated texts whose code is kept beside that of rules in use."""
 
 
 class Need(Struct, frozen=True):
@@ -61,6 +65,12 @@ class CompiledRule(Struct, frozen=True):
 def generate(conjunction: Conjunction, order: tuple[int, ...], *, delta: int | None) -> CompiledRule:
     """Compile one rule for one order; ``delta`` is the scan that reads only new rows."""
     return _Writer(conjunction, order, delta).compile()
+
+
+@lru_cache(maxsize=_CODES_MAX)
+def _code(text: str) -> CodeType:
+    """The code of a generated text. Rules that differ in names and constants only have one text, and so one code."""
+    return compile(text, "<rule>", "exec")
 
 
 class _Writer:
@@ -93,7 +103,7 @@ class _Writer:
         self._finish_function()
         text = self._assemble()
         namespace = dict(self._builtins)
-        exec(compile(text, f"<rule {self._conjunction.predicate}>", "exec"), namespace)  # noqa: S102 (own text only)
+        exec(_code(text), namespace)  # noqa: S102 (own text only)
         return CompiledRule(cast(RuleFunction, namespace["rule0"]), tuple(self._needs), tuple(self._constants), text)
 
     # ---- statements -----------------------------------------------------------------------------------------------

@@ -7,11 +7,15 @@ an index looks like a dictionary, to the columnar evaluator like arrays.
 
 Relations about the same records have the same column of records, and most fields occur once, at index 0. So equal
 columns of two blocks are one array with one index (``adopt``), and a column of one value takes no room (``gather``).
+Blocks at rest share equal columns wherever in the process they are (``share``). What a rule is charged for an index
+does not depend on that: each block says for itself which indexes it was asked for.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +30,15 @@ _MERGE_FRACTION: Final = 8
 _MERGE_MIN: Final = 65_536
 _DENSE_FACTOR: Final = 4
 """Direct addressing may waste this much room."""
+_REST_MIN: Final = 64
+_REST_FRACTION: Final = 128
+"""What is not changing much is worth a new block much sooner: a row beside it takes a hundred times the room."""
 _SAMPLE_ROWS: Final = 16_384
+_TELLING: Final = 4
+"""A value that no more rows than this have, on average, tells rows apart well enough."""
+_TOGETHER_MIN: Final = 64
+_TOGETHER_PAIRS_MAX: Final = 4_000_000
+"""So many rows are looked for at once, unless they have too many candidates."""
 _MIX: Final = 0x9E3779B97F4A7C15
 
 
@@ -102,12 +114,17 @@ class Postings:
 
 
 class _Shelf:
-    """Where the index of one column stands, for every block that has the column."""
+    """One column and its index, for every block that has the column."""
 
-    __slots__ = ("postings",)
+    __slots__ = ("__weakref__", "column", "postings")
 
-    def __init__(self) -> None:
+    def __init__(self, column: Column) -> None:
+        self.column = column
         self.postings: Postings | None = None
+
+
+_SHARED: Final[WeakValueDictionary[tuple[int, int], _Shelf]] = WeakValueDictionary()
+"""Columns at rest, by their length and a hash of their numbers."""
 
 
 class Block:
@@ -117,14 +134,18 @@ class Block:
         """``columns`` hold no row twice. Rows without columns have only their number, 0 or 1."""
         self.columns = tuple(columns)
         self.size = len(columns[0]) if columns else size or 0
-        self._shelves = [_Shelf() for _ in self.columns]
+        self._shelves = list(map(_Shelf, self.columns))
+        self._asked: set[int] = set()
+        """The positions whose index was asked for."""
         self._selective: int | None = None
         self._sorted: dict[Positions, tuple[Keys, Column]] = {}
+        self._telling: dict[Positions, int | None] = {}
         self._distinct: dict[Positions, int] = {}
 
     def postings(self, place: int) -> Postings:
         """Where the rows of each value at one position are."""
         shelf = self._shelves[place]
+        self._asked.add(place)
         if shelf.postings is None:
             shelf.postings = Postings(self.columns[place])
         return shelf.postings
@@ -141,6 +162,18 @@ class Block:
                     break
         self.columns = tuple(columns)
 
+    def share(self) -> None:
+        """Hold columns that are held somewhere already only once. Nobody changes a column."""
+        for place, shelf in enumerate(self._shelves):
+            column = shelf.column
+            if column.strides == (0,) or not len(column):
+                continue
+            key = len(column), hash(column.tobytes())
+            known = _SHARED.setdefault(key, shelf)
+            if known is not shelf and np.array_equal(known.column, column):
+                self._shelves[place] = known
+        self.columns = tuple([shelf.column for shelf in self._shelves])
+
     def ordered(self, positions: Positions) -> tuple[Keys, Column]:
         """(keys, permutation): the packed keys of these positions in ascending order, and the row of each."""
         found = self._sorted.get(positions)
@@ -154,9 +187,15 @@ class Block:
 
     def has_index(self, positions: Positions) -> bool:
         """Whether this index is there already."""
-        if len(positions) == 1 and self._shelves[positions[0]].postings is not None:
-            return True
-        return positions in self._sorted
+        place = positions[0] if len(positions) == 1 else self._tells(positions)
+        return place in self._asked or positions in self._sorted
+
+    def _tells(self, positions: Positions) -> int | None:
+        """The one of several positions whose value alone leaves few rows, if there is one."""
+        if positions not in self._telling:
+            place = max(positions, key=lambda place: self.distinct((place,)))
+            self._telling[positions] = place if self.size <= _TELLING * self.distinct((place,)) else None
+        return self._telling[positions]
 
     def distinct(self, positions: Positions) -> int:
         """About how many different keys these positions have: exact for few rows, from a sample for many."""
@@ -181,6 +220,8 @@ class Block:
             postings = self.postings(positions[0])
             begin, end = postings.range(key)
             return postings.permutation[begin:end]
+        if (telling := self._tells(positions)) is not None:
+            return self._narrowed(telling, positions, key)
         keys, permutation = self.ordered(positions)
         packed = pack_row(key)
         view = keys.data
@@ -194,14 +235,38 @@ class Block:
         """The number of a row, if it is here: through its most selective value, without an index of whole rows."""
         if not self.columns or not self.size:
             return np.arange(self.size, dtype=np.int32)
-        first = self.selective()
-        found = self.matching((first,), row[first])
-        for place, value in enumerate(row):
+        return self._narrowed(self.selective(), range(len(row)), row)
+
+    def _narrowed(self, first: int, positions: Sequence[int], key: Row) -> Column:
+        """The numbers of the rows that have this key, found through one of its positions."""
+        found = self.matching((first,), key[positions.index(first)])
+        for place, value in zip(positions, key, strict=True):
             if not len(found):
                 break
             if place != first:
                 found = found[self.columns[place][found] == value]
         return found
+
+    def has_each(self, rows: Sequence[Row]) -> list[bool]:
+        """For each of some rows whether it is here."""
+        if len(rows) < _TOGETHER_MIN or not self.columns or not self.size:
+            return [len(self.find(row)) > 0 for row in rows]
+        wanted = block_of(len(self.columns), rows).columns
+        first = self.selective()
+        postings = self.postings(first)
+        begin, counts = postings.ranges(wanted[first])
+        total = int(counts.sum())
+        if total > _TOGETHER_PAIRS_MAX:
+            return [len(self.find(row)) > 0 for row in rows]
+        left = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        right = postings.permutation[np.repeat(begin, counts) + within]
+        equal = np.ones(total, dtype=np.bool_)
+        for mine, theirs in zip(self.columns, wanted, strict=True):
+            equal &= mine[right] == theirs[left]
+        here = np.zeros(len(rows), dtype=np.bool_)
+        here[left[equal]] = True
+        return here.tolist()
 
     def rows(self, numbers: Column | None = None) -> Iterator[Row]:
         """Rows as tuples; all of them, or those of these numbers."""
@@ -234,7 +299,13 @@ class ColumnTable:
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Add rows; returns those that were new."""
-        new = [row for row in dict.fromkeys(rows) if not self.has(row)]
+        asked = list(dict.fromkeys(rows))
+        late_rows, gone = self.tail.rows, self.gone
+        new = [
+            row
+            for row, here in zip(asked, self.block.has_each(asked), strict=True)
+            if row not in late_rows and (not here or row in gone)
+        ]
         late = new
         if self.gone:
             late = [row for row in new if row not in self.gone]
@@ -245,7 +316,13 @@ class ColumnTable:
 
     def discard(self, rows: Iterable[Row]) -> list[Row]:
         """Take rows out; returns those that were there."""
-        out = [row for row in dict.fromkeys(rows) if self.has(row)]
+        asked = list(dict.fromkeys(rows))
+        late_rows, known = self.tail.rows, self.gone
+        out = [
+            row
+            for row, here in zip(asked, self.block.has_each(asked), strict=True)
+            if row in late_rows or (here and row not in known)
+        ]
         late = set(self.tail.discard(out))
         self.gone.update(row for row in out if row not in late)
         self._merge_when_due()
@@ -273,14 +350,19 @@ class ColumnTable:
         """Add a block of rows, none of which is there yet."""
         self.block = join_blocks(self.merged(), block)
 
+    def settle(self) -> None:
+        """Merge the changes in if they are more than a few."""
+        if len(self.tail) + len(self.gone) > max(_REST_MIN, self.block.size // _REST_FRACTION):
+            self._merge()
+            self.block.share()
+
     def _merge_when_due(self) -> None:
         changed = len(self.tail) + len(self.gone)
         if changed > max(_MERGE_MIN, self.block.size // _MERGE_FRACTION):
             self._merge()
 
     def _merge(self) -> None:
-        # In one order, so that relations about the same records still have equal columns.
-        kept, late = self.block, block_of(self.arity, sorted(self.tail.rows))
+        kept, late = self.block, sorted_block(self.arity, self.tail.rows)
         if self.gone and not self.arity:
             kept = Block(())
         elif self.gone:
@@ -371,8 +453,21 @@ def _equal(one: Column, other: Column) -> bool:
 def block_of(arity: int, rows: Iterable[Row]) -> Block:
     """Rows, none twice, as a block."""
     kept = list(rows)
-    array = np.array(kept, dtype=np.int32).reshape(len(kept), arity)
+    array = _array(arity, kept)
     return Block([np.ascontiguousarray(array[:, place]) for place in range(arity)], len(kept))
+
+
+def sorted_block(arity: int, rows: Iterable[Row]) -> Block:
+    """Rows, none twice, as a block in their one order, so that relations about the same records have equal columns."""
+    kept = list(rows)
+    array = _array(arity, kept)
+    order = np.lexsort(array.T[::-1]) if arity else ()
+    return Block([gather([array[:, place][order]]) for place in range(arity)], len(kept))
+
+
+def _array(arity: int, rows: Sequence[Row]) -> Column:
+    numbers = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=len(rows) * arity)
+    return numbers.reshape(len(rows), arity)
 
 
 def join_blocks(first: Block, second: Block) -> Block:

@@ -20,7 +20,7 @@ def complete(state: State, stratum: PreparedStratum, *, columns_min: int, budget
     for target in stratum.targets:
         budget.return_tuples(len(state.derived[target]))
         state.derived[target] = Table(state.derived[target].arity)
-    if sum(map(state.size, stratum.reads)) >= columns_min:
+    if sum(map(state.size, stratum.reads)) >= columns_min or _is_on_columns(state, stratum):
         _complete_on_columns(state, stratum, budget)
     else:
         found: dict[Source, list[Row]] = {}
@@ -30,6 +30,11 @@ def complete(state: State, stratum: PreparedStratum, *, columns_min: int, budget
             saturate(state, stratum.rules, found, budget)
         for target in stratum.targets:
             _hold_as_columns_when_large(state, target, columns_min)
+
+
+def _is_on_columns(state: State, stratum: PreparedStratum) -> bool:
+    """Whether loops would ask columns for one row after the other. Recursion takes many rounds, each with few rows."""
+    return not stratum.recursive and any(isinstance(state.table(source), ColumnTable) for source in stratum.reads)
 
 
 def _hold_as_columns_when_large(state: State, target: Source, columns_min: int) -> None:

@@ -18,10 +18,10 @@ from bobbin.datalog.local.changes import Changes
 from bobbin.datalog.local.columns import Block, Column, ColumnTable, block_of
 from bobbin.datalog.local.conjunction import SLICED, Source
 from bobbin.datalog.local.ordered import OrderedValues
-from bobbin.datalog.local.relation import Relation, constant, relation, relation_of
+from bobbin.datalog.local.relation import Relation, constant, relation, relation_of, settled
 from bobbin.datalog.local.table import Row
 from bobbin.datalog.local.values import Values
-from bobbin.datalog.local.wide import WideRow, WideSource, read_wide
+from bobbin.datalog.local.wide import WideRow, is_wide, read_wide
 from bobbin.errors import UsageError
 from bobbin.facts.relations import FIELD, HAVE, FactSource, Tuple
 
@@ -82,7 +82,7 @@ class Database:
     def prepare(self, sources: Iterable[Source]) -> None:
         """Load what a program is about to read, in one pass where the source of the records can do that."""
         supply = self._sources.get(FIELD)
-        if supply is self._sources.get(HAVE) and isinstance(supply, WideSource):
+        if supply is self._sources.get(HAVE) and is_wide(supply):
             known = supply.wide_fields()
             names = {source.name for source in sources if source.predicate == FIELD and source not in self.tables}
             fields = tuple(sorted(name for name in names if name is not None and name in known))
@@ -140,6 +140,17 @@ class Database:
             out[source] = [row for row in out[source] if row not in unchanged]
             new[source] = [row for row in new[source] if row not in unchanged]
         return Changes(_named(new), _named(out), fresh)
+
+    def settle(self) -> None:
+        """Nothing more is asked for the moment: hold what is loaded in little room."""
+        for source, table in list(self.tables.items()):
+            before = table.block if isinstance(table, ColumnTable) else None
+            now = settled(table)
+            if now is not table:
+                self._blocks.pop(source, None)
+                self._hold(source, now)
+            elif isinstance(now, ColumnTable) and now.block is not before:
+                self._share(now)
 
     def _load(self, source: Source) -> Relation:
         arity = self._arities[source.predicate]

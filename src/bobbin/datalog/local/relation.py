@@ -1,4 +1,4 @@
-"""A relation in memory: an ordinary table while it is small, columns when it is large."""
+"""A relation in memory: an ordinary table while it is small or changes much, columns when it is large or at rest."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from bobbin.datalog.local.columns import Block, Column, ColumnTable, gather
+from bobbin.datalog.local.columns import Block, Column, ColumnTable, gather, sorted_block
 from bobbin.datalog.local.table import Table
 from bobbin.datalog.local.values import Values
 from bobbin.facts.relations import Tuple
@@ -14,7 +14,9 @@ from bobbin.facts.relations import Tuple
 Relation: TypeAlias = Table | ColumnTable
 
 COLUMNS_MIN: Final = 50_000
-"""From this many rows on, columns take over. Below, hash indexes are faster and memory does not matter."""
+"""From this many rows on, columns take over at once. Below, hash indexes are faster."""
+RESTING_MIN: Final = 128
+"""From this many rows on, what is kept for later is kept as columns: a node has a relation for each of many links."""
 
 
 def relation(arity: int, rows: Iterable[Tuple], values: Values) -> Relation:
@@ -36,6 +38,18 @@ def relation_of(columns: Sequence[Column]) -> Relation:
     if block.size < COLUMNS_MIN:
         return Table(len(columns), block.rows())
     return ColumnTable(len(columns), block)
+
+
+def settled(table: Relation) -> Relation:
+    """The same rows in the form that they are kept in until something changes."""
+    if isinstance(table, ColumnTable):
+        table.settle()
+        return table
+    if len(table) < RESTING_MIN or not table.arity:
+        return table
+    block = sorted_block(table.arity, table.rows)
+    block.share()
+    return ColumnTable(table.arity, block)
 
 
 def constant(number: int, size: int) -> Column:

@@ -18,7 +18,7 @@ from bobbin.datalog.local.conjunction import Read, Source
 from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.order import bound_positions
 from bobbin.datalog.local.prepared import IN_DOUBT, PreparedRule
-from bobbin.datalog.local.relation import Relation
+from bobbin.datalog.local.relation import Relation, settled
 from bobbin.datalog.local.table import Index, Key, Positions, Row, Table
 from bobbin.facts.relations import Tuple
 
@@ -66,6 +66,13 @@ class State:
         if known is None or known[0] is not derived or known[1] != derived.version:
             known = self._blocks[source] = derived, derived.version, block_of(derived.arity, derived.rows)
         return known[2]
+
+    def settle(self) -> None:
+        """Nothing more is asked for the moment: hold everything in little room."""
+        self.database.settle()
+        for source, table in self.derived.items():
+            self.derived[source] = settled(table)
+        self._blocks.clear()
 
     def size(self, source: Source) -> int:
         """How many rows a relation has."""

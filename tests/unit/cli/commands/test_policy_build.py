@@ -40,6 +40,26 @@ def test_conditions_that_mean_nothing_are_code_2(cli: Cli, condition: tuple[str,
     assert (answer.code, answer.out) == (2, b"")
 
 
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        (("-g", ""), "an empty group is no condition"),
+        (("-a", ""), "an empty app is no condition"),
+        (("-g", "u", "-g", "v", "-g", "u"), "the group 'u' is named twice"),
+        (("--signer", VERIFIER, "--signer", VERIFIER), "is named twice"),
+        (("-g", "a//b"), "the group 'a//b' is not a path"),
+        (("--name-prefix", "/links"), "no name begins like this"),
+        (("--after", "1740995200:000000000", "--before", AT), "nothing would be selected"),
+        (("--name-prefix", "a", "--name-prefix", "b"), "--name-prefix is given 2 times"),
+        (("-g", "u", "out.policy"), "out.policy"),
+    ],
+)
+def test_what_would_select_nothing_is_refused_with_a_reason(cli: Cli, conditions: tuple[str, ...], words: str) -> None:
+    answer = cli("policy", "build", *conditions)
+    assert (answer.code, answer.out) == (2, b"")
+    assert words in answer.err
+
+
 def test_times_in_utc_become_tai_and_both_are_shown(cli: Cli) -> None:
     utc = cli("policy", "build", "--after", "2021-12-31T23:59:23Z", "--before", "2022-01-01T00:00:00Z")
     assert utc.text == cli("policy", "build", "--after", AT, "--before", "1640995237:000000000").text

@@ -50,6 +50,37 @@ def test_a_record_that_the_peer_offers(filled: Path, texts: dict[str, Path], tmp
     assert cli(*arguments, "--peer-lace", theirs).json["requesting"] == "requested"
 
 
+def test_a_coordinate_is_looked_up_there_where_it_is_not_here(
+    filled: Path, texts: dict[str, Path], tmp_path: Path, cli: Cli
+) -> None:
+    theirs = tmp_path / "theirs.lace"
+    cli("init", theirs)
+    offered = cli("put", theirs, "-g", "u", "-a", "ding", "-N", "theirs", "-", stdin=b"x").text.strip()
+    cli("put", theirs, *PLACE, "-", stdin=b"newer")
+    arguments = ("policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, "--peer-lace", theirs)
+    assert cli(*arguments, "//u//ding//theirs", "--json").json["record"] == offered
+    assert cli(*arguments, "//u//ding//links/1", "--json").json["record"] == PLEX_1, "what is here comes first"
+    nowhere = cli(*arguments, "//u//ding//nothing")
+    assert (nowhere.code, f"in {filled} or in {theirs}" in nowhere.err) == (1, True)
+
+
+def test_rules_are_cited_by_file_and_line(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
+    arguments = ("policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, PLEX_1)
+    text = cli(*arguments, "--peer-policy", texts["sealed"]).text
+    assert f"{texts['sealed']}:1: SelectHave(P)" in text, "both files are the user's"
+    value = cli(*arguments, "--peer-policy", texts["sealed"], "--json").json
+    assert value["texts"] == {"own-selector": str(texts["ding"]), "peer-selector": str(texts["sealed"])}
+
+
+@pytest.mark.parametrize("option", ["--policy", "--peer-policy", "--query-policy", "--peer-lace", "--peer", "--tick"])
+def test_an_option_with_one_value_is_given_once(filled: Path, texts: dict[str, Path], cli: Cli, option: str) -> None:
+    answer = cli(
+        "policy", "explain", filled, "--policy", texts["ding"], "--peer", PEER, PLEX_1, option, "x", option, "y"
+    )
+    assert (answer.code, answer.out) == (2, b"")
+    assert f"{option} is given" in answer.err
+
+
 def test_what_is_not_there_and_what_makes_no_sense(filled: Path, texts: dict[str, Path], cli: Cli) -> None:
     arguments = ("policy", "explain", filled, "--peer", PEER)
     assert cli(*arguments, "--policy", texts["ding"], "//u//ding//nothing").code == 1

@@ -53,6 +53,25 @@ def test_the_peer_can_check_it_too(filled: Path, stated: str, tmp_path: Path, cl
     assert cli(*arguments, "--as", "issuer", "--json").json["checked_as"] == "issuer"
 
 
+def test_a_third_lace_says_what_it_can_see_and_what_not(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
+    bundle, third = tmp_path / "s.bundle", tmp_path / "third.lace"
+    cli("export", filled, bundle, "--at", "//lace//")
+    cli("init", third)
+    cli("key", "new", third)
+    cli("import", third, bundle)
+    arguments = ("statement", "check", third, stated, "--policy", tmp_path / "ding.policy")
+    answer = cli(*arguments)
+    assert answer.code == 1, "a script must not take it for checked"
+    assert answer.lines[0] == "cannot be judged here · this lace is neither the issuer's nor the peer's"
+    assert f"    issuer {VERIFIER}" in answer.lines
+    assert any(line.startswith("  not seen: what was offered") for line in answer.lines)
+    value = cli(*arguments, "--json").json
+    assert (value["holds"], value["checked_as"], value["problems"]) == (None, None, [])
+    wrong = cli("statement", "check", third, stated, "--policy", tmp_path / "sealed.policy", "--json").json
+    assert wrong["holds"] is False
+    assert cli(*arguments, "--as", "peer", "--json").json["checked_as"] == "peer"
+
+
 def test_it_does_not_hold(filled: Path, stated: str, tmp_path: Path, cli: Cli) -> None:
     wrong = cli("statement", "check", filled, stated, "--policy", tmp_path / "sealed.policy")
     assert wrong.code == 1

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.datalog.limits import Limits as ProgramLimits
 from bobbin.interlace import limits
-from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
+from bobbin.policy import executables
+from bobbin.policy.executables import Budgets
+from tests.support.served import Served
+from tests.unit.cli.command_line import PLACE, PLEX_1, VERIFIER, Cli
+from tests.unit.cli.damaged import change_store
 from tests.unit.cli.policy_texts import DING, HIDE_ALL, SEALED, TWO_MISTAKES
 
 
@@ -92,14 +97,52 @@ def test_policies_of_both_sides(filled: Path, other: Path, texts: dict[str, Path
 def test_why_a_record_moved_or_did_not(filled: Path, other: Path, texts: dict[str, Path], cli: Cli) -> None:
     arguments = ("sync", filled, other, "--policy", texts["ding"], "--dry-run")
     answer = cli(*arguments, "--explain", "//private//ding//links/3", "--explain", PLEX_1)
-    assert any(line.endswith("not moved; it is not stored here") for line in answer.lines)
-    assert f"{PLEX_1}: sent" in answer.lines
+    assert any(line.endswith("not moved; only the other side has it") for line in answer.lines)
+    assert f"{PLEX_1}: sent; both sides have it" in answer.lines
     assert "because the Group of" in answer.text
     value = cli(*arguments, "--explain", PLEX_1, "--json").json
     (explained,) = value["explained"]
     assert (explained["record"], explained["fate"], explained["own"]["sending"]) == (PLEX_1, "sent", "sent")
-    assert cli(*arguments, "--explain", "//u//ding//nothing").code == 1
     assert cli(*arguments, "--explain", "nonsense").code == 2
+    assert cli(*arguments, "--explain", "//u//ding//").code == 2, "a prefix is no record"
+
+
+def test_what_nobody_has_is_said_after_the_exchange(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    unknown = PLEX_1.replace("P.ty", "P.tz")
+    answer = cli("sync", filled, other, "--policy", texts["ding"], "--explain", "//u//ding//no", "--explain", unknown)
+    assert answer.code == 1
+    assert "received       1 record, 191 B" in answer.lines, "the exchange has taken place"
+    assert listed(cli, filled) == {"links/1", "links/2"}
+    assert f"{unknown}: not moved; neither side has it" in answer.lines
+    assert answer.lines[-1].startswith("//u//ding//no: not moved; neither side has a record there")
+    value = cli("sync", filled, other, "--policy", texts["ding"], "--explain", "//u//ding//no", "--json").json
+    assert (value["unknown"], value["explained"], value["fixed_point"]) == (["//u//ding//no"], [], True)
+
+
+def test_the_newest_of_a_coordinate_is_the_newest_of_both_sides(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    newer = cli("put", other, *PLACE, "-", stdin=b"newer").text.strip()
+    value = cli("sync", filled, other, "--policy", texts["ding"], "--explain", "//u//ding//links/1", "--json").json
+    assert [one["record"] for one in value["explained"]] == [newer]
+    assert value["explained"][0]["own_texts"] == {"own-selector": str(texts["ding"])}
+
+
+def test_rules_are_cited_by_files_that_the_user_has(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    """The file has its rules in another order than the canonical text, which is all that the peer's side has."""
+    answer = cli("sync", filled, other, "--policy", texts["ding"], "--explain", PLEX_1)
+    cited = [line.rpartition("  by ")[2] for line in answer.lines if "  by " in line]
+    assert cited.count(f"{texts['ding']}:{_line_of(texts['ding'], 'SelectHave')}") == 2
+    assert set(cited) == {f"{texts['ding']}:{_line_of(texts['ding'], 'SelectHave')}", "the rule"}
+
+
+def _line_of(file: Path, word: str) -> int:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if line.startswith(word))
 
 
 def test_a_removed_record_does_not_come_and_is_explained(
@@ -111,6 +154,53 @@ def test_a_removed_record_does_not_come_and_is_explained(
     assert answer.code == 0
     assert "received       nothing" in answer.lines
     assert "it was removed here and is refused: not ours" in answer.text
+    assert answer.lines[answer.lines.index("refused        1 record") + 1] == (
+        f"  {row['hash']}  //u//ding//links/2  removed: not ours"
+    )
+    assert f"{row['hash']}: not moved; it was removed here and is refused (not ours); only the other side has it" in (
+        answer.lines
+    )
+    there = cli("sync", other, filled, "--policy", texts["ding"], "--json").json
+    assert there["refused_there"] == {row["hash"]: "not ours"}
+    assert there["places"] == {row["hash"]: "//u//ding//links/2"}
+
+
+def test_a_damaged_record_is_named_with_the_lace_to_look_into(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    change_store(filled, b"hello", b"hallo")
+    answer = cli("sync", filled, other, "--policy", texts["ding"])
+    assert answer.code == 1
+    assert f"  {PLEX_1}  //u//ding//links/1  blob-digest" in answer.lines
+    assert f"`bobbin fsck {filled}`" in answer.err
+    assert f"`bobbin fsck {other}`" not in answer.err
+
+
+def test_an_idle_exchange_names_the_statement_that_stands(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    arguments = ("sync", filled, other, "--policy", texts["ding"], "--statement")
+    made = cli(*arguments, "--json").json["statement"]
+    for _ in range(2):
+        answer = cli(*arguments)
+        assert (answer.code, answer.err) == (0, f"statement {made} stands: it says all that a new one would say\n")
+    value = cli(*arguments, "--json").json
+    assert (value["statement"], value["standing_statement"]) == (None, made)
+
+
+def test_the_large_profile_raises_the_budgets_of_rules(
+    filled: Path, other: Path, texts: dict[str, Path], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tight = Budgets(peer=ProgramLimits(derived_tuples_max=1))
+    monkeypatch.setattr(executables, "BUDGETS", {"default": tight, "large": executables.BUDGETS["large"]})
+    arguments = ("sync", filled, other, "--policy", texts["ding"])
+    stopped = cli(*arguments)
+    assert stopped.code == 7
+    assert "derive more than 1 tuples" in stopped.text
+    asked = cli(*arguments, "--explain", PLEX_1)
+    assert (asked.code, asked.lines[-1]) == (7, stopped.lines[-1]), "the account stands, though nothing is explained"
+    assert "warning: nothing is explained" in asked.err
+    assert cli(*arguments, "--limits", "large").code == 0
 
 
 def test_ledger_and_state_for_people(filled: Path, other: Path, texts: dict[str, Path], cli: Cli) -> None:
@@ -165,8 +255,7 @@ def test_a_limit_is_not_all_and_more_rounds_go_on(
 
 def test_what_makes_no_sense(filled: Path, other: Path, texts: dict[str, Path], tmp_path: Path, cli: Cli) -> None:
     ding = ("--policy", texts["ding"])
-    address = cli("sync", filled, "tcp:example.org:4790", *ding)
-    assert (address.code, "comes with the network node" in address.err) == (2, True)
+    assert cli("sync", filled, "http:example.org:4790", *ding).code == 2
     assert cli("sync", filled, "wss://example.org/lace", *ding).code == 2
     assert cli("sync", filled, filled, *ding).code == 2
     assert cli("sync", filled, tmp_path / "nothing", *ding).code == 2
@@ -175,6 +264,9 @@ def test_what_makes_no_sense(filled: Path, other: Path, texts: dict[str, Path], 
     assert cli("sync", filled, other, "--policy", texts["wrong"]).code == 7
     assert cli("sync", filled, other, *ding, "--rounds", "0").code == 2
     assert cli("sync", filled, other, *ding, "--limits", "endless").code == 2
+    assert "--policy FILE" in cli("sync", filled, other).err
+    answer = cli("sync", filled, other, *ding, "--verifier", VERIFIER, "--allow-insecure")
+    assert (answer.code, "--verifier, --allow-insecure: " in answer.err) == (2, True)
 
 
 def test_a_recording_takes_nobody_elses_file(filled: Path, other: Path, texts: dict[str, Path], cli: Cli) -> None:
@@ -187,3 +279,79 @@ def test_a_recording_takes_nobody_elses_file(filled: Path, other: Path, texts: d
     assert cli("sync", filled, other, "--policy", texts["ding"], "--record", new, "--rounds", "2").code == 2
     assert cli("sync", filled, other, "--policy", texts["ding"], "--record", new, "--statement", "--dry-run").code == 2
     assert not new.exists()
+    stdout = cli("sync", filled, other, "--policy", texts["ding"], "--record", "-")
+    assert (stdout.code, "stdout has the account" in stdout.err) == (2, True)
+    assert not Path("-").exists()
+
+
+# ---- a peer elsewhere -----------------------------------------------------------------------------------------------
+
+
+def test_an_address_is_exchanged_with(filled: Path, ding: Path, node: Served, cli: Cli) -> None:
+    answer = cli("sync", filled, node.addresses["tcp"], "--policy", ding)
+    assert answer.code == 0
+    assert answer.lines[0] == f"peer           {node.verifier} · {node.addresses['tcp']}"
+    assert answer.lines[1:3] == ["received       1 record, 191 B", "sent           1 record, 190 B"]
+    assert answer.lines[3].startswith("phases         setup ")
+    assert " kB" in answer.lines[3], "bytes, by phase"
+    assert answer.lines[4].startswith("converged: ")
+    assert listed(cli, filled) == {"links/1", "links/2"}
+    assert listed(cli, node.folder) == {"links/1", "links/2", "links/3"}
+
+
+def test_a_known_name_brings_its_policy_and_key(filled: Path, ding: Path, node: Served, cli: Cli) -> None:
+    where = ("--address", node.addresses["tls"], "--certificate", node.certificate)
+    cli("peers", "add", filled, "y", "--verifier", node.verifier, *where, "--policy", ding)
+    value = cli("sync", filled, "y", "--state", "--ledger", "--json").json
+    assert (value["fixed_point"], value["peer"], value["peer_name"]) == (True, node.addresses["tls"], "y")
+    assert value["peer_verifier"] == node.verifier
+    assert value["state"]["peer"] == node.verifier
+    assert value["sent"] == [PLEX_1]
+    assert all(figure["bytes"] > 0 for figure in value["phases"].values())
+    assert cli("sync", filled, node.addresses["tls"], "--json").json["peer_name"] == "y", "the address is noted, too"
+
+
+def test_why_a_record_moved_as_far_as_this_side_can_say(filled: Path, ding: Path, node: Served, cli: Cli) -> None:
+    asked = (PLEX_1, "//u//ding//links/2", "//private//ding//links/3")
+    explain = [part for record in asked for part in ("--explain", record)]
+    answer = cli("sync", filled, node.addresses["tcp"], "--policy", ding, *explain)
+    assert answer.code == 1, "nothing was found at the last place"
+    assert f"{PLEX_1}: sent; both sides have it" in answer.lines
+    assert f"by {ding}:1" in answer.text
+    assert "the other side: the peer advertises it, so both policies let this side have it" in answer.lines
+    assert any(line.startswith("//u//ding//links/2: received, as P.") for line in answer.lines)
+    assert "//private//ding//links/3: not moved; this side has no record there" in answer.text
+    value = cli("sync", filled, node.addresses["tcp"], "--policy", ding, "--json", *explain).json
+    assert (value["unknown"], "arrived" in value) == (["//private//ding//links/3"], False), "it was here by then"
+
+
+def test_what_a_peer_elsewhere_knows_nothing_of(filled: Path, ding: Path, texts: dict[str, Path], cli: Cli) -> None:
+    arguments = ("sync", filled, "tcp:127.0.0.1:4790", "--policy", ding)
+    for wrong in (("--dry-run",), ("--through-codec",), ("--peer-policy", ding), ("--peer-query-policy", ding)):
+        answer = cli(*arguments, *wrong)
+        assert (answer.code, answer.err.startswith(f"error: {wrong[0]}: ")) == (2, True)
+    assert cli("sync", filled, "tcp:127.0.0.1:4790").code == 2, "a policy is missing"
+    assert cli("sync", filled, "tcp:127.0.0.1:4790", "--policy", texts["wrong"]).code == 7
+    assert cli("sync", filled, "nobody", "--policy", ding).code == 2
+
+
+def test_a_statement_and_a_recording_of_an_exchange_elsewhere(
+    filled: Path, ding: Path, node: Served, tmp_path: Path, cli: Cli
+) -> None:
+    file = tmp_path / "one.recording"
+    arguments = ("sync", filled, node.addresses["tls"], "--policy", ding, "--verifier", node.verifier)
+    answer = cli(*arguments, "--statement", "--receipts", "--record", file, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["statement"].startswith("S.")
+    assert len(answer.json["receipts"]) == 1
+    assert cli("replay", file).code == 0
+
+
+def test_a_node_that_does_not_know_us_is_named(tmp_path: Path, ding: Path, node: Served, cli: Cli) -> None:
+    stranger = tmp_path / "z.lace"
+    cli("init", stranger)
+    cli("key", "new", stranger)
+    answer = cli("sync", stranger, node.addresses["tcp"], "--policy", ding)
+    assert (answer.code, "is not listed there" in answer.err) == (6, True)
+    answer = cli("sync", stranger, "tcp:127.0.0.1:1", "--policy", ding, "--json")
+    assert (answer.code, answer.error["retry"]) == (5, True)

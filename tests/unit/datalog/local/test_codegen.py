@@ -48,6 +48,15 @@ def quoted(value: str) -> str:
     return f"'{value}'"
 
 
+def test_rules_of_one_shape_have_one_code_and_keep_their_constants() -> None:
+    one, another = rule_of("P(X) :- A(X), Ne(X,'1')."), rule_of("P(Y) :- A(Y), Ne(Y,'2').")
+    assert one.function is not another.function
+    assert one.function.__code__ is another.function.__code__  # type: ignore[attr-defined]
+    facts: dict[str, list[Tuple]] = {"A": [("1",), ("2",)]}
+    assert evaluate("P(X) :- A(X), Ne(X,'1').", facts).tuples("P") == {("2",)}
+    assert evaluate("P(Y) :- A(Y), Ne(Y,'2').", facts).tuples("P") == {("1",)}
+
+
 @pytest.mark.parametrize("value", NASTY)
 def test_no_text_of_a_program_becomes_source(value: str) -> None:
     text = f"P({quoted(value)},X) :- A(X), B({quoted(value)},X), not C(X,{quoted(value)}), Ne(X,{quoted(value)})."

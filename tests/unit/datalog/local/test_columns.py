@@ -17,6 +17,7 @@ from bobbin.datalog.local.columns import (
     gather,
     pack,
     pack_row,
+    sorted_block,
     unique,
 )
 from bobbin.datalog.local.table import INDEXES_MAX, Row, Table
@@ -123,11 +124,14 @@ def test_only_so_many_packed_indexes_are_kept_and_all_are_right() -> None:
 
 
 def test_an_index_is_known_to_be_there() -> None:
-    table = ColumnTable(2, block_of(2, [(1, 2), (3, 4)]))
+    table = ColumnTable(3, block_of(3, [(number % 3, number % 4, number) for number in range(60)]))
     assert not table.has_index((0,))
     table.index((0,)).get(1)
     assert table.has_index((0,))
     assert not table.has_index((0, 1))
+    assert not table.has_index((1, 2))
+    table.index((2,)).get(1)
+    assert table.has_index((1, 2)), "its last value alone leads to a row"
     assert ColumnTable(2, block_of(2, [])).has_index((0,)), "nothing is to be done"
 
 
@@ -178,3 +182,52 @@ def test_rows_are_picked_and_one_value_stays_one() -> None:
     every = module.pick(columns, np.ones(4, dtype=np.bool_))
     assert all(one is other for one, other in zip(every, columns, strict=True))
     assert [column.tolist() for column in module.pick(columns, np.zeros(4, dtype=np.bool_))] == [[], []]
+
+
+@pytest.mark.parametrize("arity", [1, 2, 3])
+@given(data=st.data())
+def test_many_rows_are_found_as_one_by_one(arity: int, data: st.DataObject) -> None:
+    block = block_of(arity, dict.fromkeys(data.draw(rows_of(arity))))
+    asked = data.draw(rows_of(arity))
+    expected = [len(block.find(row)) > 0 for row in asked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_TOGETHER_MIN", 1)
+        assert block.has_each(asked) == expected
+        patch.setattr(module, "_TOGETHER_PAIRS_MAX", 0)
+        assert block.has_each(asked) == expected
+
+
+@given(rows_of(3))
+def test_a_sorted_block_has_its_rows_in_their_order(rows: list[Row]) -> None:
+    assert list(sorted_block(3, dict.fromkeys(rows)).rows()) == sorted(set(rows))
+
+
+def test_blocks_at_rest_share_equal_columns_and_are_charged_for_indexes_each() -> None:
+    first, second = (block_of(2, [(number, 7 * number) for number in range(50)]) for _ in range(2))
+    first.share()
+    index = first.postings(0)
+    second.share()
+    assert all(mine is theirs for mine, theirs in zip(first.columns, second.columns, strict=True))
+    assert not second.has_index((0,)), "nobody has asked this block for it"
+    assert second.postings(0) is index
+    assert second.has_index((0,))
+
+
+def test_columns_that_only_look_alike_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "hash", lambda _: 0, raising=False)
+    first, second = block_of(1, [(1,), (2,)]), block_of(1, [(1,), (3,)])
+    first.share()
+    second.share()
+    assert list(second.rows()) == [(1,), (3,)]
+
+
+def test_what_settles_has_the_same_rows_in_one_block() -> None:
+    table = ColumnTable(2, block_of(2, [(number, number) for number in range(200)]))
+    table.add([(1_000 + number, 0) for number in range(40)])
+    table.discard([(number, number) for number in range(40)])
+    expected = set(table.rows)
+    table.settle()
+    assert (len(table.tail), len(table.gone), set(table.rows)) == (0, 0, expected)
+    table.add([(5_000, 0)])
+    table.settle()
+    assert len(table.tail) == 1, "a few stay beside it"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from bobbin.datalog.local import columns, relation
+from bobbin.datalog.local.columns import ColumnTable
 from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.evaluate import Executable
@@ -184,3 +185,22 @@ def test_what_is_put_stands_instead_of_what_was() -> None:
     held.put(Source("A"), Table(1, [(second,)]))
     assert list(held.block(Source("A")).rows()) == [(second,)]
     assert held.ordered(Source("A"), 0).between("a", "z") == [second]
+
+
+def test_a_database_that_settles_answers_as_before() -> None:
+    held = Database({}, {"A": 2})
+    held.table(Source("A"))
+    held.change(added={"A": [(str(number), "x") for number in range(500)]})
+    before = set(held.table(Source("A")).rows)
+    ordered = held.ordered(Source("A"), 0).between("100", "101")
+    held.block(Source("A"))
+    held.settle()
+    table = held.table(Source("A"))
+    assert isinstance(table, ColumnTable)
+    assert set(table.rows) == set(held.block(Source("A")).rows()) == before
+    assert held.ordered(Source("A"), 0).between("100", "101") == ordered
+    changes = held.change(added={"A": [("new", "x"), ("7", "x")]}, removed={"A": [("8", "x")]})
+    assert [*map(held.values.decode_row, changes.added[Source("A")])] == [("new", "x")]
+    assert [*map(held.values.decode_row, changes.removed[Source("A")])] == [("8", "x")]
+    held.settle()
+    assert len(held.table(Source("A"))) == 500

@@ -5,7 +5,7 @@ import pytest
 
 from bobbin.datalog.local import relation as module
 from bobbin.datalog.local.columns import ColumnTable
-from bobbin.datalog.local.relation import constant, relation, relation_of
+from bobbin.datalog.local.relation import constant, relation, relation_of, settled
 from bobbin.datalog.local.table import Table
 from bobbin.datalog.local.values import Values
 
@@ -32,3 +32,14 @@ def test_columns_take_the_form_that_fits_too(count: int, form: type, monkeypatch
     made = relation_of([np.arange(count, dtype=np.int32), constant(7, count)])
     assert type(made) is form
     assert set(made.rows) == {(number, 7) for number in range(count)}
+
+
+@pytest.mark.parametrize(("count", "form"), [(0, Table), (3, Table), (4, ColumnTable), (11, ColumnTable)])
+def test_at_rest_columns_begin_sooner(count: int, form: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RESTING_MIN", 4)
+    rows = {(number, 7, -number % 5) for number in range(count)}
+    made = settled(Table(3, rows))
+    assert type(made) is form
+    assert set(made.rows) == rows
+    assert settled(made) is made
+    assert isinstance(settled(Table(0, [()])), Table)

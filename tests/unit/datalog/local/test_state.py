@@ -1,5 +1,6 @@
 """What a program derived, and how a rule runs on it."""
 
+from bobbin.datalog.local.columns import ColumnTable
 from bobbin.datalog.local.conjunction import Read, Source
 from bobbin.datalog.syntax import Constant, Variable
 from tests.unit.datalog.local.worlds import evaluate
@@ -26,3 +27,14 @@ def test_an_estimate_is_rows_per_key() -> None:
     assert state.estimate(read, frozenset({"X"})) == 5
     assert state.estimate(read, frozenset({"Y"})) == 1
     assert state.estimate(Read(Source("B"), (Constant("0"), Variable("Y"))), frozenset()) == 5
+
+
+def test_what_settles_stays_the_same() -> None:
+    state = evaluate("P(X) :- B(X,_).", {"B": [(str(number), "x") for number in range(500)]})
+    expected = state.tuples("P")
+    state.block(Source("P"))
+    state.settle()
+    assert isinstance(state.table(Source("P")), ColumnTable)
+    assert isinstance(state.table(Source("B")), ColumnTable)
+    assert state.tuples("P") == expected
+    assert (state.size(Source("P")), state.size(Source("B"))) == (500, 500)

@@ -12,7 +12,7 @@ from bobbin.datalog.local.conjunction import Source
 from bobbin.datalog.local.database import Database
 from bobbin.datalog.local.evaluate import Executable
 from bobbin.datalog.local.values import Values
-from bobbin.datalog.local.wide import WideRow, WideSource, read_wide
+from bobbin.datalog.local.wide import WideRow, WideSource, is_wide, read_wide
 from bobbin.errors import UsageError
 from bobbin.facts.relations import Tuple
 from tests.unit.datalog.local.worlds import BASE, Facts, program
@@ -100,6 +100,9 @@ def test_an_evaluation_reads_what_it_needs_in_one_pass() -> None:
 def test_a_plain_source_is_no_wide_one() -> None:
     assert isinstance(Wide([]), WideSource)
     assert not isinstance(Facts({}), WideSource)
+    assert is_wide(Wide([]))
+    assert not is_wide(Facts({}))
+    assert not is_wide(None)
 
 
 def test_what_is_loaded_is_not_loaded_again() -> None:

@@ -1,0 +1,1 @@
+"""A tour of Bobbin with real commands, every claim checked."""

@@ -1,0 +1,122 @@
+"""``bobbin follow``: stay in step with a peer, and show every record that comes."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bobbin.cli import output
+from bobbin.cli.commands.peers import PeersFile
+from bobbin.cli.elsewhere import (
+    AllowInsecure,
+    Authorities,
+    Chosen,
+    Demands,
+    Elsewhere,
+    ExpectedKey,
+    Pin,
+    Policy,
+    QueryPolicy,
+    Remote,
+    TrustNew,
+    find_elsewhere,
+)
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.link_text import duration_text
+from bobbin.cli.options import AsJson, LaceFolder, parse_place
+from bobbin.cli.output import Output
+from bobbin.cli.record_rows import record_row
+from bobbin.cli.text import count_text
+
+if TYPE_CHECKING:
+    from bobbin.interlace.effects import Effect
+    from bobbin.interlace.events import Event
+    from bobbin.lace import Lace
+    from bobbin.records.coordinate import Coordinate, Prefix
+    from bobbin.runtime.reconnect import Lost
+
+
+def follow(
+    folder: LaceFolder,
+    peer: Remote,
+    policy: Policy = None,
+    query_policy: QueryPolicy = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="PLACE", help="Show only what comes at this place.", show_default=False),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="End after N records.", show_default=False)
+    ] = None,
+    verifier: ExpectedKey = None,
+    pin: Pin = None,
+    authorities: Authorities = None,
+    trust_new: TrustNew = None,
+    allow_insecure: AllowInsecure = False,
+    peers: PeersFile = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Keep exchanging records with a peer, and print each one that comes, until Ctrl-C.
+
+    One line each, as of `bobbin list`: hash, time, size, coordinate. A link that is lost is dialled again, later after
+    each failure, and goes on where it was. --at chooses what is shown; what is exchanged, the policies say.
+
+    Example: bobbin follow notes.lace lab --at //u//ding//
+    """
+    import asyncio
+
+    from bobbin.lace import Lace
+
+    out = Output(as_json=as_json)
+    demands = Demands(
+        verifier=verifier,
+        pin=pin,
+        authorities=authorities,
+        trust_new=trust_new,
+        allow_insecure=allow_insecure,
+        peers=peers,
+    )
+    place = None if at is None else parse_place(at)
+    with Lace.open(folder) as lace:
+        there = find_elsewhere(folder, peer, demands, Chosen(policy=policy, query_policy=query_policy))
+        asyncio.run(_follow(out, lace, there, place, count))
+    return ExitCode.OK
+
+
+async def _follow(
+    out: Output, lace: "Lace", there: Elsewhere, place: "Coordinate | Prefix | None", count: int | None
+) -> None:
+    from bobbin.interlace.effects import Negotiated, Notify
+    from bobbin.runtime.following import ObservationsMissed
+
+    is_lost = False
+
+    def tell(lost: "Lost") -> None:
+        nonlocal is_lost
+        is_lost = True
+        wait = duration_text(lost.wait_seconds + 1)
+        out.note(f"the link is lost: {lost.why}; trying again within {wait} (attempt {lost.attempts})")
+
+    def watch(event: "Event", effects: "tuple[Effect, ...]") -> None:
+        nonlocal is_lost
+        del event
+        if is_lost and any(isinstance(one, Notify) and isinstance(one.notice, Negotiated) for one in effects):
+            is_lost = False
+            out.note(f"the link is back: following {there}")
+
+    async with (
+        there.connect(lace, needs_policy=True) as connection,
+        connection.follow(place, tell=tell, observers=[watch]) as following,
+    ):
+        out.note(f"following {there}")
+        left = count
+        while left is None or left > 0:
+            try:
+                record = await anext(following, None)
+            except ObservationsMissed as error:
+                out.warn(f"{count_text(error.count, 'record')} came too fast to be shown here; `bobbin list` has them")
+                continue
+            if record is None:
+                return
+            record_row(out, record)
+            output.flush()
+            left = None if left is None else left - 1

@@ -1,0 +1,213 @@
+"""Running one exchange for ``bobbin sync``: with a lace in another folder, or with a peer elsewhere."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from bobbin.cli import exchange_text
+from bobbin.cli.elsewhere import Chosen, Demands, Elsewhere, find_elsewhere
+from bobbin.cli.policy_files import load_query, load_selector, texts_of
+from bobbin.cli.policy_situation import refusals_among
+from bobbin.cli.progress import Meter, progress, silence
+from bobbin.cli.sources import STDIN, check_outside
+from bobbin.cli.text import size_text
+from bobbin.errors import UsageError
+from bobbin.records.coordinate import Address, Coordinate
+
+if TYPE_CHECKING:
+    from bobbin.lace import Lace
+    from bobbin.policy.executables import Part
+    from bobbin.runtime.accounts import SyncReport
+    from bobbin.runtime.progressing import Progressing
+    from bobbin.runtime.recording import Recorder
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the user wants of the exchange."""
+
+    folder: Path
+    chosen: Chosen
+    peer_policy: str | None
+    peer_query_policy: str | None
+    dry_run: bool
+    explain: list[Address | Coordinate]
+    record: Path | None
+    rounds: int
+    through_codec: bool
+    statement: bool
+    receipts: bool
+    full: bool
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """An exchange that is over."""
+
+    report: "SyncReport"
+    told: list[exchange_text.Told]
+    """For each record that is explained."""
+    unknown: list[str]
+    """Coordinates that were asked about and at which nothing was found."""
+    arrived: dict[str, str]
+    """Coordinates that were asked about, with the record that came there from elsewhere."""
+    recorder: "Recorder | None"
+    other: Path | None = None
+    """The folder of the other lace; None where that is elsewhere."""
+    elsewhere: Elsewhere | None = None
+
+
+def sync_folder(asked: Asked, other: Path) -> Ran:
+    """Exchange with the lace in another folder."""
+    from bobbin.interlace.limits import PROFILES
+    from bobbin.lace import Lace
+    from bobbin.policy.executables import BUDGETS
+
+    chosen = asked.chosen
+    if chosen.policy is None:
+        raise UsageError("an exchange with another folder needs a policy: --policy FILE")
+    _check_recording(asked, other)
+    peer_policy, peer_query_policy = asked.peer_policy, asked.peer_query_policy
+    selectors = load_selector(chosen.policy), None if peer_policy is None else load_selector(peer_policy)
+    queries = [None if file is None else load_query(file) for file in (chosen.query_policy, peer_query_policy)]
+    profile = chosen.limits or "default"
+    with ExitStack() as stack:
+        here, there = (stack.enter_context(Lace.open(path, read_only=asked.dry_run)) for path in (asked.folder, other))
+        wanted = [(what, _resolve(what, here, there)) for what in asked.explain]
+        recorder = None if asked.record is None else _recorder(stack, asked.record)
+        meter = stack.enter_context(progress(f"sync {asked.folder}", "records"))
+        breaking = stack.enter_context(silence(meter, "evaluating policy …"))
+        report = here.sync(
+            there,
+            selectors[0],
+            peer_policy=selectors[1],
+            query_policy=queries[0],
+            peer_query_policy=queries[1],
+            limits=PROFILES[profile],
+            budgets=BUDGETS[profile],
+            rounds=asked.rounds,
+            through_codec=asked.through_codec,
+            dry_run=asked.dry_run,
+            explain=[found for _, found in wanted if found is not None],
+            statement=asked.statement,
+            receipts=asked.receipts,
+            observers=[_progressing(meter).observe, breaking.observe],
+            recorder=recorder,
+        )
+        texts = (
+            texts_of(chosen.policy, query=chosen.query_policy),
+            texts_of(peer_policy or chosen.policy, query=peer_query_policy),
+        )
+        refusals = [(_refusal(here, one.record), _refusal(there, one.record)) for one in report.explained]
+    return Ran(
+        report=report,
+        told=[exchange_text.Told(refusals=refused, texts=texts, full=asked.full) for refused in refusals],
+        unknown=[str(what) for what, found in wanted if found is None],
+        arrived={},
+        recorder=recorder,
+        other=other,
+    )
+
+
+def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
+    """Exchange with a peer at an address. It has policies of its own, and its books are not open to us."""
+    from bobbin.lace import Lace
+    from bobbin.runtime.connection import run
+
+    _check_elsewhere(asked, peer)
+    _check_recording(asked, None)
+    with ExitStack() as stack:
+        here = stack.enter_context(Lace.open(asked.folder))
+        there = find_elsewhere(asked.folder, peer, demands, asked.chosen)
+        connection = there.connect(here, needs_policy=True)
+        wanted = [(what, _resolve(what, here)) for what in asked.explain]
+        recorder = None if asked.record is None else _recorder(stack, asked.record)
+        meter = stack.enter_context(progress(f"sync {there.name or there.address}", "records"))
+        progressing = _progressing(meter)
+        breaking = stack.enter_context(silence(meter, lambda: _waiting(there, progressing)))
+        report = run(
+            connection.sync(
+                rounds=asked.rounds,
+                explain=[found for _, found in wanted if found is not None],
+                statement=asked.statement,
+                receipts=asked.receipts,
+                observers=[progressing.observe, breaking.observe],
+                recorder=recorder,
+            )
+        )
+        after = {str(what): _resolve(what, here) for what in asked.explain}
+        refusals = [_refusal(here, one.record) for one in report.explained]
+    texts: tuple[dict[Part, str], dict[Part, str]] = (there.terms.texts, {})
+    return Ran(
+        report=report,
+        told=[exchange_text.Told(refusals=(one, None), texts=texts, full=asked.full) for one in refusals],
+        unknown=[str(what) for what, found in wanted if found is None and after[str(what)] is None],
+        arrived={str(what): now for what, found in wanted if (now := after[str(what)]) is not None and now != found},
+        recorder=recorder,
+        elsewhere=there,
+    )
+
+
+def _progressing(meter: Meter) -> "Progressing":
+    from bobbin.runtime.progressing import Progressing
+
+    progressing = Progressing(meter)
+    meter.words = lambda: f"{progressing.phase or 'greeting'} · {size_text(progressing.bytes_moved)}"
+    return progressing
+
+
+def _waiting(there: Elsewhere, progressing: "Progressing") -> str:
+    """What is going on where nothing moves."""
+    if there.introduction is None:
+        return f"connecting to {there.address} …"
+    return f"{progressing.phase or 'setup'}: evaluating policy, or waiting for the peer …"
+
+
+def _check_elsewhere(asked: Asked, peer: str) -> None:
+    given = {
+        "--dry-run": asked.dry_run,
+        "--through-codec": asked.through_codec,
+        "--peer-policy": asked.peer_policy is not None,
+        "--peer-query-policy": asked.peer_query_policy is not None,
+    }
+    if wrong := [option for option, is_given in given.items() if is_given]:
+        raise UsageError(f"{', '.join(wrong)}: {peer} is elsewhere, has its own policies, and knows no dry run")
+
+
+def _resolve(what: Address | Coordinate, *laces: "Lace") -> str | None:
+    """The record that is meant: by hash, or the newest of a coordinate on either side, which both would end with."""
+    if isinstance(what, Address):
+        return what.hash
+    tips = [tip for lace in laces for tip in lace.list(what, tips=True)]
+    return max(tips, key=lambda tip: (tip.tai, tip.hash)).hash if tips else None
+
+
+def _refusal(lace: "Lace", record: str) -> str | None:
+    found = refusals_among(lace, (record,)).get(record)
+    return None if found is None else found.reason
+
+
+def _check_recording(asked: Asked, other: Path | None) -> None:
+    file = asked.record
+    if file is None:
+        return
+    if str(file) == STDIN:
+        raise UsageError("a recording is no text and stdout has the account; --record wants the name of a new file")
+    if file.exists():
+        raise UsageError(f"{file} exists already; a recording goes into a new file")
+    if asked.rounds > 1:
+        raise UsageError("a recording is of one round; leave --rounds or --record out")
+    check_outside(asked.folder, file)
+    if other is not None:
+        check_outside(other, file)
+
+
+def _recorder(stack: ExitStack, file: Path) -> "Recorder":
+    from bobbin.runtime.recording import Recorder
+
+    def leave_nothing_empty() -> None:
+        if file.stat().st_size == 0:
+            file.unlink()
+
+    stack.callback(leave_nothing_empty)
+    return Recorder(stack.enter_context(file.open("xb")))

@@ -1,0 +1,161 @@
+"""Peers that a node dials by itself, and keeps dialling: each has one open link, or a moment at which to try again.
+
+Between two attempts the node waits (``reconnect.Backoff``). A link that has reached a fixed point was good: if it has
+lasted as well, the waits start over after it. Unlike a single client, a node never gives up: what is wrong today may be
+mended tomorrow, on either side, and until then the status and the log say what it is.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from bobbin.errors import UsageError
+from bobbin.interlace.limits import SECOND_NS
+from bobbin.records import tai
+from bobbin.runtime.clock import tai_now
+from bobbin.runtime.log import clean_text
+from bobbin.runtime.node_settings import Reconnecting
+from bobbin.runtime.reconnect import Backoff
+from bobbin.runtime.roster import KnownPeer
+from bobbin.runtime.status import Direction, End, Ended, LinkState, LinkStatus
+from bobbin.transport.base import ByteStream
+from bobbin.transport.dial import dial
+from bobbin.transport.tls import TlsClient
+from bobbin.wire.address import Scheme
+
+if TYPE_CHECKING:
+    from bobbin.runtime.node_link import NodeLink
+
+Dial: TypeAlias = Callable[[KnownPeer], Awaitable[ByteStream]]
+"""Opens a stream to a known peer. Raises ``TransportError``, or ``UsageError`` for what cannot be dialled."""
+
+
+class Attempt(Struct, frozen=True):
+    """What became of one attempt."""
+
+    ended: Ended
+    was_good: bool
+    """Whether the link has reached a fixed point."""
+    seconds: float = 0.0
+    """How long it was up."""
+
+
+Try: TypeAlias = Callable[["Follow"], Awaitable[Attempt]]
+"""One attempt, and the link if it comes up. Whoever does it sets and clears ``Follow.link``."""
+
+
+async def dial_known(peer: KnownPeer) -> ByteStream:
+    """A stream to the address of a known peer.
+
+    A pinned certificate must be that one. Without a pin, a key that is known vouches by its bound proof, so the
+    certificate itself may be anything; and where no key is known either, an authority of the system must vouch.
+    """
+    address = peer.address
+    if address is None:
+        raise UsageError(f"{peer.name} has no address")
+    demands = None
+    if address.scheme in (Scheme.TLS, Scheme.WSS):
+        if peer.certificate is not None:
+            demands = TlsClient(pin=peer.certificate)
+        elif peer.verifier is not None:
+            demands = TlsClient(unverified=True)
+    return await dial(address, tls=demands)
+
+
+class Follow:
+    """One peer that is dialled."""
+
+    def __init__(self, number: int, known: KnownPeer, attempt: Try, pauses: Reconnecting) -> None:
+        self.number: Final = number
+        self.known = known
+        self._backoff = _backoff(pauses)
+        self.link: NodeLink | None = None
+        """While there is a stream."""
+        self.is_over = False
+        """Set when the peer is not to be dialled again after the present link."""
+        self.attempts = 0
+        self.last_end: Ended | None = None
+        self._attempt: Final = attempt
+        self._since_ns = monotonic_ns()
+        self._due_ns: int | None = None
+        """When the next attempt comes; None while one is going on."""
+        self._hurry: Final = asyncio.Event()
+
+    async def run(self) -> None:
+        """Dial, again and again, until cancelled."""
+        while True:
+            self._since_ns, self._due_ns = monotonic_ns(), None
+            attempt = await self._attempt(self)
+            if self._backoff.settle(was_good=attempt.was_good, seconds=attempt.seconds):
+                self.attempts = 0
+            self.attempts += 1
+            self.last_end = attempt.ended
+            if self.is_over:
+                return
+            delay = self._backoff.wait_seconds()
+            self._due_ns = monotonic_ns() + int(delay * SECOND_NS)
+            try:
+                async with asyncio.timeout(delay):
+                    await self._hurry.wait()
+            except TimeoutError:
+                pass
+            self._hurry.clear()
+
+    def change(self, known: KnownPeer, pauses: Reconnecting) -> None:
+        """Other terms, or other pauses, hold from now on. A peer that has moved is tried at once."""
+        has_moved = not self.leads_like(known)
+        self.known, self._backoff = known, _backoff(pauses)
+        if not has_moved:
+            return
+        if self.link is not None and self.link.known is None:
+            self.link.end(End.PEER_CHANGED, f"{known.name} has moved")
+        self.hurry()
+
+    def leads_like(self, known: KnownPeer) -> bool:
+        """Whether some terms lead to the same place, and the same peer, as those that hold now."""
+        return _way(known) == _way(self.known)
+
+    def hurry(self) -> None:
+        """Try now."""
+        self.attempts = 0
+        self._hurry.set()
+
+    def status(self) -> LinkStatus:
+        """The link, or what stands in its place."""
+        if self.link is not None:
+            return structs.replace(self.link.status(), attempts=self.attempts, last_end=self.last_end)
+        now_ns = monotonic_ns()
+        waits, state = "for the address to answer", LinkState.CONNECTING
+        if self._due_ns is not None:
+            left = max(self._due_ns - now_ns, 0) / SECOND_NS
+            waits, state = f"{left:.0f} seconds until the next attempt", LinkState.WAITING
+        age_ns = now_ns - self._since_ns
+        return LinkStatus(
+            id=self.number,
+            direction=Direction.OUT,
+            state=state,
+            address=str(self.known.address),
+            peer=self.known.name,
+            verifier=None,
+            since=tai.render(tai_now() - age_ns),
+            age_seconds=round(age_ns / SECOND_NS, 3),
+            waits=waits,
+            attempts=self.attempts,
+            last_end=self.last_end,
+        )
+
+
+def _way(known: KnownPeer) -> tuple[object, ...]:
+    return known.address, known.certificate, known.verifier
+
+
+def _backoff(pauses: Reconnecting) -> Backoff:
+    return Backoff(first_seconds=pauses.delay_seconds_min, longest_seconds=pauses.delay_seconds_max)
+
+
+def failed_connect(detail: str) -> Ended:
+    """How an attempt ended that found no stream."""
+    return Ended(at=tai.render(tai_now()), reason=End.CONNECT_FAILED.value, detail=clean_text(detail, 300))

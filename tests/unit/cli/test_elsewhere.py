@@ -1,0 +1,214 @@
+"""Who is meant by PEER, what is demanded of whoever answers, and under which terms."""
+
+from pathlib import Path
+
+import pytest
+
+from bobbin.cli.elsewhere import Chosen, Demands, find_elsewhere, find_folder
+from bobbin.errors import UsageError
+from bobbin.interlace.limits import LARGE, Limits
+from bobbin.lace import Lace
+from bobbin.policy.executables import BUDGETS
+from bobbin.records.signing import SigningKey
+from tests.support.served import Served
+from tests.unit.cli.command_line import VERIFIER, Cli
+from tests.unit.cli.policy_texts import HIDE_ALL
+
+_OTHER = SigningKey.from_secret(bytes([2]) * 32).verifier
+_ADDRESS = "tls:lab.example:4791"
+_PIN = "ab" * 32
+
+
+@pytest.fixture
+def knowing(folder: Path, ding: Path, cli: Cli) -> Path:
+    """A lace that knows two peers."""
+    cli("peers", "add", folder, "lab", "--verifier", _OTHER, "--address", _ADDRESS, "--policy", ding)
+    cli("peers", "add", folder, "quiet", "--verifier", SigningKey.from_secret(bytes([4]) * 32).verifier)
+    return folder
+
+
+# ---- a folder, or somebody elsewhere --------------------------------------------------------------------------------
+
+
+def test_a_folder_is_a_folder(knowing: Path, tmp_path: Path) -> None:
+    there = tmp_path / "other.lace"
+    assert find_folder(knowing, str(there)) == there, "it may be missing: whoever opens it says so"
+    there.mkdir()
+    assert find_folder(knowing, str(there)) == there
+    with pytest.raises(UsageError, match="the same lace"):
+        find_folder(knowing, str(knowing))
+
+
+@pytest.mark.parametrize("peer", ["tcp:host:4790", "unix:/run/lace.sock", "stdio", "lab", "nobody"])
+def test_everything_else_is_elsewhere(knowing: Path, peer: str) -> None:
+    assert find_folder(knowing, peer) is None
+
+
+def test_a_known_name_is_the_peer_also_where_a_folder_is_called_so(
+    knowing: Path, tmp_path: Path, ding: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lab").mkdir()
+    assert find_folder(knowing, "lab") is None
+    assert find_elsewhere(knowing, "lab", Demands(), Chosen()).name == "lab"
+    assert find_folder(knowing, "./lab") == Path("lab")
+    with pytest.raises(UsageError, match="only `bobbin sync` takes"):
+        find_elsewhere(knowing, "./lab", Demands(), Chosen())
+    others = tmp_path / "others.toml"
+    assert find_folder(knowing, "lab", others) == Path("lab"), "nobody is known there"
+    cli("peers", "add", knowing, "here", "--unproven", "--address", "tcp:127.0.0.1:1", "--policy", ding)
+    Path("here").mkdir()
+    answer = cli("sync", knowing, "here")
+    assert (answer.code, answer.err.splitlines()[0]) == (
+        5,
+        "here is a known peer and is dialled; ./here means the folder",
+    )
+    (knowing / "peers.toml").write_text("broken")
+    assert find_folder(knowing, "lab") == Path("lab")
+
+
+# ---- whom -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_known_with_its_key_address_and_policy(knowing: Path) -> None:
+    there = find_elsewhere(knowing, "lab", Demands(), Chosen())
+    assert (there.name, str(there.address), there.verifier) == ("lab", _ADDRESS, _OTHER)
+    assert there.terms.selector is not None
+    assert str(there) == f"lab · {_OTHER} · {_ADDRESS}"
+    assert find_elsewhere(knowing, _ADDRESS, Demands(), Chosen()).name == "lab"
+
+
+@pytest.mark.parametrize("spelled", ["tls:lab.example", "tls:LAB.Example", "tls:Lab.example:4791"])
+def test_an_address_is_known_however_it_is_spelled(knowing: Path, spelled: str) -> None:
+    there = find_elsewhere(knowing, spelled, Demands(), Chosen())
+    assert (there.name, there.verifier, str(there.address)) == ("lab", _OTHER, spelled)
+    for other in ("tls:lab.example:4792", "tcp:lab.example:4791", "wss:lab.example:4791"):
+        assert find_elsewhere(knowing, other, Demands(), Chosen()).verifier is None
+
+
+def test_an_address_that_nobody_is_known_at(knowing: Path, ding: Path) -> None:
+    there = find_elsewhere(knowing, "tcp:h:1", Demands(), Chosen(policy=str(ding)))
+    assert (there.name, there.verifier) == (None, None)
+    assert str(there) == "has proven nothing · tcp:h:1"
+    assert find_elsewhere(knowing, "tcp:h:1", Demands(verifier=_OTHER), Chosen()).verifier == _OTHER
+
+
+@pytest.mark.parametrize(
+    ("peer", "demands", "said"),
+    [
+        ("nobody", Demands(), "knows nobody of that name"),
+        ("quiet", Demands(), "no address for quiet"),
+        ("tcp:host:0", Demands(), "a port lies between"),
+        ("lab", Demands(verifier=VERIFIER), "known by another key"),
+        ("lab", Demands(verifier="V.x"), "no verifier"),
+        ("lab", Demands(trust_new="lab"), "--trust-new goes with an address"),
+        ("tcp:h:1", Demands(trust_new="new", verifier=VERIFIER), "choose one"),
+        ("stdio", Demands(trust_new="new"), "stdio is no such place"),
+        ("tcp:h:1", Demands(pin=_PIN), "shows no certificate"),
+        ("tls:h:1", Demands(pin=_PIN, authorities=Path("ca.pem")), "choose one"),
+        ("tls:h:1", Demands(pin="ab"), "64 hexadecimal digits"),
+        ("tls:h:1", Demands(peers=Path("/nowhere/peers.toml")), "there is no file"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anybody_is_dialled(
+    knowing: Path, peer: str, demands: Demands, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        find_elsewhere(knowing, peer, demands, Chosen())
+
+
+def test_a_folder_is_not_dialled(knowing: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="only `bobbin sync` takes"):
+        find_elsewhere(knowing, str(tmp_path), Demands(), Chosen())
+
+
+# ---- terms ----------------------------------------------------------------------------------------------------------
+
+
+def test_options_stand_before_what_is_noted(knowing: Path, tmp_path: Path, ding: Path, cli: Cli) -> None:
+    hide = tmp_path / "hide.policy"
+    hide.write_text(HIDE_ALL)
+    cli(
+        *("peers", "add", knowing, "large", "--verifier", SigningKey.from_secret(bytes([3]) * 32).verifier),
+        *("--address", "tcp:l:1", "--policy", ding, "--query-policy", hide, "--limits", "large"),
+    )
+    noted = find_elsewhere(knowing, "large", Demands(), Chosen()).terms
+    assert (noted.limits, noted.budgets) == (LARGE, BUDGETS["large"])
+    assert noted.query is not None
+    assert sorted(noted.texts.values()) == sorted(map(str, (ding, hide)))
+    other = tmp_path / "other.policy"
+    other.write_text("SelectHave(P) :- Have(P).\n")
+    given = find_elsewhere(knowing, "large", Demands(), Chosen(policy=str(other), limits="default")).terms
+    assert given.selector is not None
+    assert noted.selector is not None
+    assert given.selector.identifier != noted.selector.identifier
+    assert (given.limits, given.query) == (Limits(), noted.query)
+
+
+def test_a_policy_is_wanted_where_everything_would_be_exchanged(knowing: Path, cli: Cli) -> None:
+    cli("peers", "add", knowing, "bare", "--unproven", "--address", "tcp:127.0.0.1:1")
+    with Lace.open(knowing) as lace:
+        bare = find_elsewhere(knowing, "bare", Demands(), Chosen())
+        assert bare.terms.selector is None
+        bare.connect(lace, needs_policy=False)
+        with pytest.raises(UsageError, match=r"^no policy is noted for bare: say --policy FILE$"):
+            bare.connect(lace, needs_policy=True)
+        with pytest.raises(UsageError, match=r"^nobody is known at tcp:h:1: say --policy FILE$"):
+            find_elsewhere(knowing, "tcp:h:1", Demands(), Chosen()).connect(lace, needs_policy=True)
+
+
+# ---- trust ----------------------------------------------------------------------------------------------------------
+
+
+def test_trust_on_first_use_notes_key_address_and_policy_and_never_replaces_a_key(
+    filled: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    arguments = ("sync", filled, node.addresses["tls"], "--trust-new", "y")
+    assert cli(*arguments, "--policy", ding).code == 0
+    (known,) = cli("peers", "list", filled, "--json").rows
+    assert (known["name"], known["verifier"], known["address"]) == ("y", node.verifier, node.addresses["tls"])
+    assert known["policy"] is not None
+    assert known["admit"] is False, "it was dialled, and may not dial"
+    assert cli(*arguments).code == 0, "known by now, with its policy"
+    cli("peers", "remove", filled, "y")
+    cli("peers", "add", filled, "y", "--verifier", _OTHER, "--policy", ding)
+    before = (filled / "peers.toml").read_bytes()
+    answer = cli(*arguments)
+    assert (answer.code, "IS NOT THE KNOWN ONE" in answer.err) == (3, True)
+    assert (filled / "peers.toml").read_bytes() == before
+
+
+def test_trust_on_first_use_notes_the_terms_that_were_used(
+    filled: Path, tmp_path: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    hide = tmp_path / "hide.policy"
+    hide.write_text(HIDE_ALL)
+    terms = ("--policy", ding, "--query-policy", hide, "--limits", "large")
+    assert cli("sync", filled, node.addresses["tls"], "--trust-new", "y", *terms).code == 0
+    noted = find_elsewhere(filled, "y", Demands(), Chosen()).terms
+    assert sorted(Path(text).resolve() for text in noted.texts.values()) == sorted((ding.resolve(), hide.resolve()))
+    assert noted.limits == LARGE
+
+
+def test_nobody_is_trusted_who_proves_nothing_or_whose_policy_cannot_be_read_again(
+    filled: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    answer = cli("sync", filled, node.addresses["tcp"], "--trust-new", "y", "--policy", "-", stdin=ding.read_bytes())
+    assert (answer.code, "cannot be read again" in answer.err) == (2, True)
+    assert not (filled / "peers.toml").exists()
+
+
+def test_a_certificate_that_nobody_vouches_for_comes_with_advice(
+    filled: Path, ding: Path, node: Served, tmp_path: Path, cli: Cli
+) -> None:
+    arguments = ("sync", filled, node.addresses["tls"], "--policy", ding)
+    answer = cli(*arguments)
+    assert (answer.code, "--trust-new NAME" in answer.err) == (4, True)
+    assert cli(*arguments, "--pin", node.certificate).code == 0
+    assert cli(*arguments, "--pin", _PIN).code == 4
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes((node.folder / "tls" / "certificate.pem").read_bytes())
+    assert cli(*arguments, "--ca", authority).code == 0
+    assert cli(*arguments, "--verifier", node.verifier).code == 0
+    wrong = cli(*arguments, "--verifier", _OTHER)
+    assert (wrong.code, "the peer is to be" in wrong.err) == (6, True)
