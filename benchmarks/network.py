@@ -80,8 +80,9 @@ def _ratios(rates: Rates) -> list[Ratio]:
 def _notes(syncthing: str) -> list[str]:
     own = (
         "Two processes: a node serves a store over TCP on loopback to one known peer, which dials it, proves its key, "
-        "and runs one bounded exchange into a new store. The clock runs from before the dialling until the exchange "
-        "has ended at a fixed point. Nothing of an earlier run is kept: the node works on a fresh copy of its store. "
+        "and runs one bounded exchange into a new store; one worker process checks signatures for it, as by default. "
+        "The clock runs from before the dialling until the exchange has ended at a fixed point. Nothing of an earlier "
+        "run is kept: the node works on a fresh copy of its store. "
         "The exchange in one process is the one of the benchmark `exchange`, held on one core; two processes may use "
         "two, and are shown on one core too."
     )
