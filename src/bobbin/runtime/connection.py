@@ -98,13 +98,18 @@ class Destination(Struct, frozen=True, kw_only=True):
     def peer(self) -> RemotePeer:
         """The peer, ready to be dialled."""
         return RemotePeer(
-            dial=self._dial,
+            dial=self.dial,
             admit=remote.expecting(self.verifier, allow_insecure=self.allow_insecure),
             name=f"peer {self.name or self.address}",
             allow_insecure=self.allow_insecure,
         )
 
-    async def _dial(self) -> ByteStream:
+    async def dial(self) -> ByteStream:
+        """A stream to the peer.
+
+        A pinned certificate must be that one. Without a pin, a key that is named vouches by its bound proof, so the
+        certificate itself may be anything; and where no key is named either, an authority must vouch for it.
+        """
         from bobbin.transport.dial import dial  # noqa: PLC0415 -- TLS and WebSocket take a while to import
         from bobbin.transport.tls import TlsClient  # noqa: PLC0415 -- as above
 

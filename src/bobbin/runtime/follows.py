@@ -16,15 +16,13 @@ from bobbin.errors import UsageError
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.records import tai
 from bobbin.runtime.clock import tai_now
+from bobbin.runtime.connection import Destination
 from bobbin.runtime.log import clean_text
 from bobbin.runtime.node_settings import Reconnecting
 from bobbin.runtime.reconnect import Backoff
 from bobbin.runtime.roster import KnownPeer
 from bobbin.runtime.status import Direction, End, Ended, LinkState, LinkStatus
 from bobbin.transport.base import ByteStream
-from bobbin.transport.dial import dial
-from bobbin.transport.tls import TlsClient
-from bobbin.wire.address import Scheme
 
 if TYPE_CHECKING:
     from bobbin.runtime.node_link import NodeLink
@@ -48,21 +46,10 @@ Try: TypeAlias = Callable[["Follow"], Awaitable[Attempt]]
 
 
 async def dial_known(peer: KnownPeer) -> ByteStream:
-    """A stream to the address of a known peer.
-
-    A pinned certificate must be that one. Without a pin, a key that is known vouches by its bound proof, so the
-    certificate itself may be anything; and where no key is known either, an authority of the system must vouch.
-    """
-    address = peer.address
-    if address is None:
+    """A stream to the address of a known peer."""
+    if peer.address is None:
         raise UsageError(f"{peer.name} has no address")
-    demands = None
-    if address.scheme in (Scheme.TLS, Scheme.WSS):
-        if peer.certificate is not None:
-            demands = TlsClient(pin=peer.certificate)
-        elif peer.verifier is not None:
-            demands = TlsClient(unverified=True)
-    return await dial(address, tls=demands)
+    return await Destination(address=peer.address, verifier=peer.verifier, certificate=peer.certificate).dial()
 
 
 class Follow:

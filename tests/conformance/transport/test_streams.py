@@ -150,6 +150,8 @@ def test_closing_again_changes_nothing(kit: Kit) -> None:
         await one.close()
         one.abort()
         await one.close()
+        with pytest.raises(TransportError):
+            await one.write(b"late")
 
     kit.run(test)
 

@@ -205,7 +205,6 @@ def _fate(record: str, placed: "Placed") -> tuple[str, str]:
 
 def _say_end(out: Output, report: "SyncReport") -> ExitCode:
     """Say how an exchange ended that did not converge; returns its code."""
-    if report.fixed_point:
-        return exchange_text.code_of(report)
-    out.warn(exchange_text.ended(report))
+    if not report.fixed_point:
+        out.warn(exchange_text.ended(report))
     return exchange_text.code_of(report)
