@@ -1,0 +1,1 @@
+"""The jobs of the pipeline, one a file."""

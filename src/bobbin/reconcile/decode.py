@@ -1,0 +1,128 @@
+"""From the symbols of the peer's set and the own ids to what only one of the two has.
+
+The own symbols are taken out of the peer's, which leaves those of the difference. A symbol with one id in it gives that
+id away; taking it out of all its other symbols leaves further ones with one, until all are empty. This goes in waves:
+each finds every symbol that has one id left, and takes all of these out at once.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bobbin.errors import PeerError, UsageError
+from bobbin.reconcile import mapping
+from bobbin.reconcile.encode import Encoder
+from bobbin.reconcile.short_ids import Ids
+from bobbin.reconcile.symbols import Checks, Symbols, checks_of
+
+_NOTHING: Final[Ids] = np.empty(0, np.uint64)
+
+
+class InconsistentSymbols(PeerError):
+    """Symbols that no set of ids can have."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("inconsistent-sketch", message)
+
+
+class Decoder:
+    """One side's view of the difference, better with each stretch of the peer's symbols."""
+
+    def __init__(self, own: Ids, *, encoder: Encoder | None = None) -> None:
+        """``encoder``, where the own set has one under the same key that nothing has been made with."""
+        self._encoder: Final = Encoder(own) if encoder is None else encoder
+        if self._encoder.made:
+            raise UsageError("a decoder reads the own stream from its beginning")
+        self._own: Final = np.sort(own)
+        self._found: list[Ids] = []
+        self._taken: set[int] = set()
+        self._sums: Ids = _NOTHING
+        self._checks: Checks = np.empty(0, np.uint16)
+        self.missing: Ids = _NOTHING
+        """Ids that only the peer has, as far as known."""
+        self.extra: Ids = _NOTHING
+        """Ids that only this side has, as far as known."""
+
+    @property
+    def received(self) -> int:
+        """How many symbols of the peer have come."""
+        return len(self._sums)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all symbols that have come are explained by what was found."""
+        return bool(len(self._sums)) and not (self._sums.any() or self._checks.any())
+
+    def add(self, symbols: Symbols) -> bool:
+        """Take the next symbols of the peer; whether the difference is known now.
+
+        Raises ``InconsistentSymbols`` where no two sets can have them: the sender lies, or two ids collide.
+        """
+        if symbols.first != self.received:
+            raise UsageError(f"symbol {self.received} is next, not {symbols.first}")
+        if not len(symbols):
+            return self.is_complete
+        own = self._encoder.produce(len(symbols))
+        start = self.received
+        self._sums = np.concatenate((self._sums, symbols.sums ^ own.sums))
+        self._checks = np.concatenate((self._checks, symbols.checks ^ own.checks))
+        for ids in self._found:
+            self._take_out(ids, start)
+        self._peel()
+        self._sort_out()
+        return self.is_complete
+
+    def _peel(self) -> None:
+        while len(found := self._single()):
+            taken = found.tolist()
+            if not self._taken.isdisjoint(taken):
+                raise InconsistentSymbols("an id was found again after it had been taken out")
+            self._taken.update(taken)
+            if len(self._taken) > self.received:
+                # More differences than symbols cannot be told apart: what was found is an invention.
+                raise InconsistentSymbols("more ids were found than there are symbols")
+            self._found.append(found)
+            self._take_out(found, 0)
+
+    def _single(self) -> Ids:
+        """Ids that are alone in a symbol, each once."""
+        places = np.flatnonzero((self._sums != 0) & (checks_of(self._sums) == self._checks))
+        candidates = self._sums[places]
+        belongs = _take_part(candidates, places)
+        return np.unique(candidates[belongs])
+
+    def _take_out(self, ids: Ids, start: int) -> None:
+        """Remove ids from all symbols from ``start`` on that they take part in."""
+        end = self.received
+        generators, places, checks = mapping.begin(ids), np.zeros(len(ids), np.float64), checks_of(ids)
+        while len(ids):
+            inside = places >= start
+            at = places[inside].astype(np.int64)
+            np.bitwise_xor.at(self._sums, at, ids[inside])
+            np.bitwise_xor.at(self._checks, at, checks[inside])
+            generators, places = mapping.jump(generators, places)
+            stay = places < end
+            ids, checks, generators, places = ids[stay], checks[stay], generators[stay], places[stay]
+
+    def _sort_out(self) -> None:
+        found = np.concatenate(self._found) if self._found else _NOTHING
+        at = np.searchsorted(self._own, found)
+        inside = at < len(self._own)
+        held = np.zeros(len(found), np.bool_)
+        held[inside] = self._own[at[inside]] == found[inside]
+        self.missing, self.extra = found[~held], found[held]
+
+
+def _take_part(ids: Ids, wanted: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether each id takes part in the symbol that is wanted of it."""
+    answer = np.zeros(len(ids), np.bool_)
+    numbers = np.arange(len(ids))
+    generators, places = mapping.begin(ids), np.zeros(len(ids), np.float64)
+    goals = wanted.astype(np.float64)
+    while len(numbers):
+        answer[numbers[places == goals]] = True
+        stay = places < goals
+        numbers, goals, generators, places = numbers[stay], goals[stay], generators[stay], places[stay]
+        generators, places = mapping.jump(generators, places)
+    return answer
