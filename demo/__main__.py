@@ -1,16 +1,25 @@
-"""``python -m demo``: the whole tour. It ends with 0 only if everything was as it says."""
+"""``python -m demo [--keep FOLDER]``: the whole tour. It ends with 0 only if everything was as it says.
 
+Only the report about a lake stays, in ``FOLDER``; everything else is in a temporary folder.
+"""
+
+import argparse
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-from demo import exchange, network, records
+from demo import exchange, network, pipeline, records
 from demo.tour import Tour, styled
+
+KEPT = Path(__file__).resolve().parents[1] / "build" / "demo"
 
 
 def main() -> int:
     """The whole tour."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description="A tour of the product.")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, default=KEPT, help="where the report about a lake stays")
+    kept: Path = parser.parse_args().keep.absolute()
     print(styled("Bobbin: verified records between parties that do not fully trust each other", "1"))
     with tempfile.TemporaryDirectory(prefix="bobbin-demo-") as name:
         tour = Tour(Path(name))
@@ -27,6 +36,7 @@ def main() -> int:
         exchange.trust_evidence(tour)
         exchange.attest(tour)
         network.over_the_network(tour)
+        pipeline.in_bulk(tour, kept)
         care(tour)
         return tour.end()
 

@@ -147,7 +147,7 @@ class Tour:
                 print(f"   ✗ {sentence}")
             return 1
         print(styled(f"All {len(self.claims)} claims held.", "1;32"))
-        print("Everything above was done by real commands in a temporary folder, which is gone now.")
+        print("Everything above was done by real commands in a temporary folder, which is gone now; the report stays.")
         print("Next: README.md, or `.venv/bin/bobbin --help`.")
         return 0
 

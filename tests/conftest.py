@@ -1,13 +1,17 @@
-"""What all tests share: hypothesis profiles, golden files, and the fixtures that lie beside the repository."""
+"""What all tests share: hypothesis profiles, golden files, a Spark session, fixtures that lie beside the repository."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.shared_fixtures import shared_fixture
+from tests.support import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _GOLDEN = Path(__file__).resolve().parent / "golden"
 
@@ -65,3 +69,26 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 def shared_fixtures() -> Callable[..., Path]:
     """``shared_fixtures("pzp", "x.json")`` is the path of a shared fixture; skips where there are none."""
     return shared_fixture
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses Spark is slow: it starts a Java."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """The Spark session of this process: `local[2]`, the test profile. A test that takes it is slow."""
+    with spark_session.test_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def _clear_spark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test finds another's views or cached frames."""
+    yield
+    if "spark" in request.fixturenames:
+        spark_session.clear(request.getfixturevalue("spark"))

@@ -25,6 +25,7 @@ from blake3 import blake3
 
 from bobbin.config import durable, keys
 from bobbin.config.layout import Layout
+from bobbin.config.records import create_records, open_records
 from bobbin.config.settings import FORMAT, DamagedSettings, Settings, read_settings, write_settings
 from bobbin.errors import IntegrityError, UsageError
 from bobbin.facts.relations import FIELD, FactSource
@@ -35,11 +36,9 @@ from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.record import Header, Plex, Record, Seal, build_plex, read_trusted, seal
 from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
-from bobbin.records.tai import render as render_tai
 from bobbin.runtime.clock import tai_now
 from bobbin.runtime.exchanging import Exchanging
 from bobbin.store.base import (
-    DamagedStore,
     Finding,
     Listed,
     Outcome,
@@ -51,7 +50,6 @@ from bobbin.store.base import (
     Store,
     StoreError,
 )
-from bobbin.store.sqlite import open_store
 
 if TYPE_CHECKING:
     from bobbin.interlace.limits import Limits
@@ -88,36 +86,23 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
     # ---- opening and closing ----------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: str | Path, *, default_key: str = "main") -> Self:
-        """Make a new, empty lace in a folder that does not exist yet or is empty."""
+    def create(cls, path: str | Path, *, default_key: str = "main", lake: str | Path | None = None) -> Self:
+        """Make a new, empty lace in a folder that does not exist yet or is empty.
+
+        With ``lake``, a lace over the records of a lake, which it reads and never changes.
+        """
         keys.check_name(default_key)
         layout = Layout(Path(path))
         if layout.is_lace():
             raise UsageError(f"there is already a lace in {layout.folder}")
         _make_folder(layout)
         try:
-            return cls._complete(layout, default_key)
+            return cls(layout, *create_records(layout, default_key=default_key, lake=lake, now=tai_now))
         except (OSError, StoreError, UsageError) as error:
             # Of several creations at once one completes the lace, whatever the others stumble over.
             if layout.is_lace():
                 raise UsageError(f"there is already a lace in {layout.folder}") from error
             raise
-
-    @classmethod
-    def _complete(cls, layout: Layout, default_key: str) -> Self:
-        store = open_store(layout.records, create=True, now=tai_now)
-        try:
-            if store.stat().high_water:
-                raise UsageError(f"{layout.records} holds records already, but {layout.settings} is missing")
-            settings = Settings(format=FORMAT, created=render_tai(tai_now()), default_key=default_key)
-            # Written last, and never over another: a folder with settings is a complete lace.
-            write_settings(layout.settings, settings)
-        except BaseException:
-            store.close()
-            raise
-        with suppress(OSError):
-            layout.clear_leftovers()
-        return cls(layout, settings, store)
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, settings: Settings | None = None) -> Self:
@@ -130,9 +115,7 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
             if not layout.is_lace():
                 raise _no_lace(layout)
             settings = read_settings(layout.settings)
-        if not layout.records.is_file() or layout.records.stat().st_size == 0:
-            raise DamagedStore(f"the lace in {layout.folder} is damaged: there is no store at {layout.records}")
-        return cls(layout, settings, open_store(layout.records, now=tai_now, read_only=read_only))
+        return cls(layout, settings, open_records(layout, settings, now=tai_now, read_only=read_only))
 
     def close(self) -> None:
         """Let go of the folder. Everything that was acknowledged is already safe."""

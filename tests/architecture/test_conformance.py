@@ -9,6 +9,8 @@ of ``PENDING`` below, and refuses ids and tests that do not exist. A row may get
 
 import ast
 import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,18 @@ def test_methods_of_test_classes_are_tests(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "test_x.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(conformance_page, "REPOSITORY", tmp_path)
     assert conformance_page.tests_of("test_x.py") == {"TestA::test_b": False}
+
+
+def test_the_script_leaves_a_list_that_has_not_changed_as_it_is() -> None:
+    path = REPOSITORY / "scripts" / "conformance"
+    loader = SourceFileLoader("conformance_script", str(path))
+    specification = spec_from_loader(loader.name, loader)
+    assert specification is not None
+    script = module_from_spec(specification)
+    loader.exec_module(script)
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert script.with_pending(text, list(PENDING), PENDING_MAX) == text
+    filled = script.with_pending(text, ["IL-001", "IL-002"], 2)
+    assert 'PENDING: tuple[str, ...] = (\n    "IL-001",\n    "IL-002",\n)\n"""Statements' in filled
+    assert "PENDING_MAX = 2\n" in filled
+    assert script.with_pending(filled, [], 0) == script.with_pending(text, [], 0)

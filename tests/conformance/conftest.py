@@ -1,5 +1,10 @@
-"""Which stores the kit tests. A new implementation joins by one entry here."""
+"""Which stores the kit tests. A new implementation joins by one entry here.
 
+One that is only read joins in the tests that are marked ``reading``: those put records, which its entry here does in
+some other way than through the store, and look at what comes back.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,6 +15,7 @@ import pytest
 
 from bobbin.store import sqlite
 from bobbin.store.base import Store
+from tests.conformance.lake import Facts, open_lake
 from tests.conformance.model import Disk, open_model
 
 
@@ -27,6 +33,8 @@ class Kit:
 
     open_store: OpenStore
     path: Path
+    removes: bool = True
+    """Whether records can be removed again."""
     now: int = 1_640_995_200_000_000_000
     _paths: Iterator[int] = field(default_factory=count)
 
@@ -54,8 +62,28 @@ def _sqlite() -> OpenStore:
 IMPLEMENTATIONS: dict[str, Callable[[], OpenStore]] = {"model": _model, "sqlite": _sqlite}
 
 
-@pytest.fixture(params=list(IMPLEMENTATIONS))
-def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
+READERS: dict[str, Callable[[], OpenStore]] = {
+    "lake": lambda: open_lake(Facts.CURRENT),
+    "lake-older-facts": lambda: open_lake(Facts.OLDER),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "reading: also for stores that are only read")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kit" in metafunc.fixturenames and metafunc.definition.path.parent == Path(__file__).parent:
+        is_reading = metafunc.definition.get_closest_marker("reading") is not None
+        metafunc.parametrize("kit", [*IMPLEMENTATIONS, *(READERS if is_reading else ())], indirect=True)
+
+
+@pytest.fixture
+def kit(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kit:
+    if request.param in READERS:
+        # Whether a lake is durable is tested elsewhere; here many are made.
+        monkeypatch.setattr(os, "fsync", lambda _: None)
+        return Kit(open_store=READERS[request.param](), path=tmp_path / "records", removes=False)
     return Kit(open_store=IMPLEMENTATIONS[request.param](), path=tmp_path / "records.db")
 
 

@@ -191,6 +191,14 @@ class ModelStore(_View):
         self._seen_commits = self._state.commits
         self._wakes: dict[object, Callable[[StoreRecordId], None]] = {}
 
+    def get_many(self, records: Sequence[str], *, bytes_max: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        stored = {record.hash: record.raw for record in self._state.records.values()}
+        for record in records:
+            if record in stored and sum(map(len, found.values())) < bytes_max:
+                found[record] = stored[HashText(record)]
+        return found
+
     def put_many(self, raws: Iterable[bytes], *, source: str = "") -> Puts:
         answers: Puts = []
         changed = False

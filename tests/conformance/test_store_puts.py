@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bobbin import profile
 from bobbin.errors import UsageError
+from bobbin.records.ids import HashText
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record
 from bobbin.store.base import Outcome, Put, Rejected, Store
@@ -160,3 +161,13 @@ def test_the_store_is_the_set_of_what_was_put(kit: Kit, batches: list[list[Recor
         assert {line.hash: line.raw for line in scanned} == expected
         assert len(scanned) == len(expected)
         assert [line.hash for line in scanned] == list(expected)
+
+
+def test_many_are_read_at_once_as_each_is(store: Store) -> None:
+    batch = [plex(number) for number in range(6)]
+    store.put_records(batch[:5])
+    names = [record.hash for record in batch]
+    assert store.get_many(names, bytes_max=10**6) == {record.hash: record.raw for record in batch[:5]}
+    some = store.get_many(names, bytes_max=2 * len(batch[0].raw))
+    assert 0 < len(some) < 5
+    assert all(store.get(HashText(name)) == raw for name, raw in some.items())

@@ -1,4 +1,4 @@
-"""Whole processes that talk to one another take their time: `make test` has them all, `make check` the commands alone."""
+"""Whole processes that talk to one another take their time: `make test` has them all, `make check` the commands."""
 
 from pathlib import Path
 

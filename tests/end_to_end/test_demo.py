@@ -13,19 +13,22 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_the_demo_keeps_its_claims(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
     done = subprocess.run(
-        [sys.executable, "-m", "demo"],
+        [sys.executable, "-m", "demo", "--keep", str(kept)],
         capture_output=True,
         cwd=tmp_path,
         env=environment() | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
         check=False,
-        timeout=300,
+        timeout=290,
     )
     shown = done.stdout.decode()
     assert done.returncode == 0, shown
-    assert "claims held" in shown
+    assert f"All {shown.count('   ✓ ')} claims held." in shown
     assert [line for line in shown.splitlines() if line.startswith("   ✗")] == [], "a claim that did not hold"
     assert "   │     ✗ our selector does not choose it" in shown, "why a record is withheld"
     assert "\x1b" not in shown
     assert done.stderr == b""
-    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+    assert f"   │ {kept / 'report.html'}\n" in shown, "where the report is"
+    assert [path.name for path in kept.iterdir()] == ["report.html"]
+    assert list(tmp_path.iterdir()) == [kept], "nothing else is left behind"

@@ -3,6 +3,7 @@
 import configparser
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from bobbin.policy.check import check
 from bobbin.runtime import admin, node
 from bobbin.runtime.node_settings import LinkBounds
 from tests.end_to_end.command import bobbin
-from tests.end_to_end.served_process import make_lace, names, serving, until
+from tests.end_to_end.served_process import PATIENCE_SECONDS, make_lace, names, serving, until
 
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "node"
 _FOLDERS = sorted(path.parent.name for path in _EXAMPLES.glob("*/node.toml"))
@@ -30,6 +31,27 @@ def test_every_example_loads_and_allows_nothing_insecure(name: str) -> None:
     loaded = _load(name)
     assert len(loaded.roster) > 0 or loaded.roster.anonymous is not None
     assert not loaded.config.settings.allow_insecure
+
+
+@pytest.mark.parametrize("name", _FOLDERS)
+def test_every_example_names_its_peers(name: str, tmp_path: Path) -> None:
+    """Copied anywhere, and run on any lace, it knows whom it is about."""
+    loaded = load(Origin(layout=Layout(tmp_path), file=_EXAMPLES / name / "node.toml"))
+    assert loaded.config.peers == _EXAMPLES / name / "peers.toml"
+
+
+def test_a_laptop_that_does_not_reach_its_server_says_so(tmp_path: Path) -> None:
+    laptop = tmp_path / "laptop.lace"
+    make_lace(laptop)
+    home = _copy("laptop", tmp_path / "home", address="tls:127.0.0.1:1")
+    with serving(laptop, "--config", home / "node.toml") as node:
+        status = until(laptop, lambda status: status.links[0].last_end is not None)
+        assert (status.condition, status.links[0].peer) == ("degraded", "server")
+        node.signal(signal.SIGTERM)
+        _, log = node.process.communicate(timeout=PATIENCE_SECONDS)
+    line = next(line for line in log.splitlines() if "followed-peer-unreached" in line)
+    assert "WARNING" in line
+    assert all(word in line for word in ('peer="server"', 'reason="connect-failed"', "next_attempt_seconds="))
 
 
 def test_every_file_of_the_examples_is_used() -> None:
@@ -108,8 +130,7 @@ def test_public_records_move_both_ways_at_the_local_node(tmp_path: Path) -> None
         _put(folder, group="public", name=name)
         _put(folder, group="private", name=f"{name} by nobody")
     example = _EXAMPLES / "local"
-    options = ("--config", example / "node.toml", "--peers", example / "peers.toml")
-    with serving(there, *options, "--listen", f"unix:{tmp_path}/s") as node:
+    with serving(there, "--config", example / "node.toml", "--listen", f"unix:{tmp_path}/s") as node:
         answer = bobbin("sync", here, node.addresses["unix"], "--policy", example / "policies" / "public.policy")
     assert answer.code == 0, answer.err
     assert names(here) == {"brought", "brought by nobody", "had"}
@@ -126,6 +147,6 @@ def test_shared_records_move_both_ways_between_the_server_and_the_laptop(tmp_pat
     config.write_text(config.read_text(encoding="utf-8").replace("127.0.0.1:9790", "127.0.0.1:0"), encoding="utf-8")
     with serving(server, "--config", config, "--listen", "tls:127.0.0.1:0") as node:
         home = _copy("laptop", tmp_path / "home", verifier=servers, address=node.addresses["tls"])
-        with serving(laptop, "--config", home / "node.toml", "--peers", home / "peers.toml"):
+        with serving(laptop, "--config", home / "node.toml"):
             until(laptop, lambda status: any((one.records_in, one.records_out) == (1, 1) for one in status.links))
     assert names(server) == names(laptop) == {"from the server", "from the laptop"}

@@ -259,7 +259,8 @@ def test_certificate_mismatch(tmp_path: Path) -> None:
             assert link.last_end is not None
             assert link.last_end.reason == "connect-failed"
             assert "does not match the pin" in link.last_end.detail
-            assert follower.status().health == "ok"
+            health = "1 of 1 followed peers without a link (connect-failed 1)"
+            assert (follower.status().condition, follower.status().health) == ("degraded", health)
         assert served.status().records == 3
         right = certificate.fingerprint(folder / "tls" / "certificate.pem").hex()
         done = bobbin("sync", lace, address, "--policy", policy, "--verifier", NODE.verifier, "--pin", right)

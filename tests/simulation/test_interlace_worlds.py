@@ -65,7 +65,7 @@ def test_a_world_is_its_seed_in_every_process() -> None:
     [
         ("sends whatever is stored", range(80, 90)),
         ("serves from an old evaluation", range(80, 90)),
-        ("verifies no root", range(255, 260)),
+        ("verifies no root", range(352, 356)),
         ("ends at empty requests", range(5)),
         ("asks for what nobody advertises", range(5)),
         ("takes anything", range(60)),

@@ -142,9 +142,9 @@ class Watched(MemoryHoldings):
         self.doings.append("persist")
         return super().persist(effect)
 
-    def save(self, effect: SaveCursor) -> None:
+    def save(self, effect: SaveCursor) -> bool:
         self.doings.append("save")
-        super().save(effect)
+        return super().save(effect)
 
 
 class Meeting:

@@ -11,7 +11,7 @@ from typing import Final
 from bobbin.cli.node_process import OwnCertificate
 from bobbin.config.layout import Layout
 from bobbin.config.node import Overrides
-from bobbin.config.reload import Origin, load
+from bobbin.config.reload import Origin, Reloader
 from bobbin.lace import Lace
 from bobbin.runtime.admin import Admin
 from bobbin.runtime.log import make_log
@@ -25,8 +25,9 @@ _PATIENCE_SECONDS: Final = 60.0
 class Served:
     """A node that runs, seen from another thread."""
 
-    def __init__(self, folder: Path, listen: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, listen: tuple[str, ...], peers: Path | None) -> None:
         self.folder: Final = folder
+        self._peers: Final = peers
         self.addresses: dict[str, str] = {}
         """By scheme."""
         self.certificate = ""
@@ -62,11 +63,13 @@ class Served:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         layout = Layout(self.folder)
         listen = tuple(address.parse(text, to_listen=True) for text in self._listen)
-        loaded = load(Origin(layout=layout, overrides=Overrides(listen=listen)))
+        reloader = Reloader(Origin(layout=layout, overrides=Overrides(listen=listen, peers=self._peers)))
+        loaded = reloader.loaded
         certificate = OwnCertificate(layout, loaded.config)
         with Lace.open(self.folder) as lace:
             serving = Serving(lace.store, lace.key(), log=make_log(output=io.StringIO()))
             async with Node(serving, loaded.roster, loaded.config.settings, take=certificate.listen) as node:
+                node.peers_file = reloader.peers_file
                 admin = Admin(node, serving.meter, loaded.config.settings.metrics, layout.node_socket)
                 await admin.start()
                 self.addresses = {one.scheme.value: str(one) for one in node.addresses}
@@ -79,9 +82,9 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *listen: str) -> Iterator[Served]:
-    """Serve a lace for the length of a block."""
-    node = Served(folder, listen or ("tcp:127.0.0.1:0",))
+def served(folder: Path, *listen: str, peers: Path | None = None) -> Iterator[Served]:
+    """Serve a lace for the length of a block. ``peers``: another file of known peers."""
+    node = Served(folder, listen or ("tcp:127.0.0.1:0",), peers)
     node.start()
     try:
         yield node

@@ -16,10 +16,25 @@ from bobbin.cli.commands.get import get
 from bobbin.cli.commands.import_ import import_
 from bobbin.cli.commands.init import init
 from bobbin.cli.commands.key import key_list, key_new, key_show
+from bobbin.cli.commands.lake_check import lake_check
+from bobbin.cli.commands.lake_clean import lake_clean
+from bobbin.cli.commands.lake_compact import lake_compact
+from bobbin.cli.commands.lake_history import lake_history
+from bobbin.cli.commands.lake_init import lake_init
+from bobbin.cli.commands.lake_stat import lake_stat
 from bobbin.cli.commands.lift import lift
 from bobbin.cli.commands.links import links
 from bobbin.cli.commands.list import list_records
 from bobbin.cli.commands.peers import peers_add, peers_list, peers_remove, peers_show
+from bobbin.cli.commands.pipeline_advertise import pipeline_advertise
+from bobbin.cli.commands.pipeline_export import pipeline_export
+from bobbin.cli.commands.pipeline_facts import pipeline_facts
+from bobbin.cli.commands.pipeline_follow import pipeline_follow
+from bobbin.cli.commands.pipeline_ingest import pipeline_ingest
+from bobbin.cli.commands.pipeline_load import pipeline_load
+from bobbin.cli.commands.pipeline_reconcile import pipeline_reconcile
+from bobbin.cli.commands.pipeline_report import pipeline_report
+from bobbin.cli.commands.pipeline_select import pipeline_select
 from bobbin.cli.commands.policy_build import policy_build
 from bobbin.cli.commands.policy_check import policy_check
 from bobbin.cli.commands.policy_diff import policy_diff
@@ -51,6 +66,7 @@ FILES: Final = "In and out"
 POLICY: Final = "Policy"
 EXCHANGE: Final = "Exchange"
 NODE: Final = "Node"
+PIPELINE: Final = "Pipeline"
 CARE: Final = "Care"
 
 _EPILOG: Final = (
@@ -71,6 +87,8 @@ quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: lis
 statement = typer.Typer(no_args_is_help=True, help="What one side has sealed about an exchange: show, check.")
 peers = typer.Typer(no_args_is_help=True, help="Known peers: list, show, add, remove.")
 remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewhere: get, list, put.")
+pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
+lake = typer.Typer(no_args_is_help=True, help="A lake, the folder of tables that jobs read and write: look, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
 
 
@@ -162,6 +180,24 @@ _add(peers, "add", peers_add)
 _add(peers, "remove", peers_remove)
 _add(app, "links", links, NODE)
 _add(app, "top", top, NODE)
+
+app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
+_add(pipeline, "ingest", pipeline_ingest)
+_add(pipeline, "load", pipeline_load)
+_add(pipeline, "follow", pipeline_follow)
+_add(pipeline, "export", pipeline_export)
+_add(pipeline, "facts", pipeline_facts)
+_add(pipeline, "advertise", pipeline_advertise)
+_add(pipeline, "reconcile", pipeline_reconcile)
+_add(pipeline, "select", pipeline_select)
+_add(pipeline, "report", pipeline_report)
+app.add_typer(lake, name="lake", rich_help_panel=PIPELINE)
+_add(lake, "init", lake_init)
+_add(lake, "stat", lake_stat)
+_add(lake, "history", lake_history)
+_add(lake, "check", lake_check)
+_add(lake, "compact", lake_compact)
+_add(lake, "clean", lake_clean)
 
 _add(app, "stat", stat, CARE)
 _add(app, "fsck", fsck, CARE)

@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct, structs
 
 from bobbin.cli.policy_files import load_query, load_selector, shown_name, texts_of
-from bobbin.cli.sources import STDIN
+from bobbin.cli.sources import STDIN, MissingFile, check_given
 from bobbin.errors import BobbinError, UsageError
 
 if TYPE_CHECKING:
@@ -172,8 +172,10 @@ def find_elsewhere(folder: Path, peer: str, demands: Demands, chosen: Chosen) ->
     from bobbin.runtime.connection import is_address
     from bobbin.wire import address as addresses
 
-    if demands.peers is not None and not demands.peers.exists() and demands.trust_new is None:
-        raise UsageError(f"there is no file {demands.peers}")
+    if demands.trust_new is None:
+        check_given(demands.peers)
+    elif demands.peers is not None and not demands.peers.parent.is_dir():
+        raise MissingFile(f"there is no folder {demands.peers.parent}")
     known = read_peers(demands.peers or Layout(folder).peers)
     if is_address(peer):
         address = addresses.parse(peer)
@@ -281,6 +283,7 @@ def _peer(
         raise UsageError(f"{address} shows no certificate; --pin and --ca are for tls and wss addresses")
     if demands.pin is not None and demands.authorities is not None:
         raise UsageError("a certificate is the pinned one (--pin), or authorities vouch for it (--ca): choose one")
+    check_given(demands.authorities)
     pin = None if demands.pin is None else parse_certificate(demands.pin)
     if pin is None and demands.authorities is None and entry is not None:
         pin = entry.certificate

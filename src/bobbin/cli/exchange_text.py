@@ -163,12 +163,20 @@ def why_ended(report: "SyncReport") -> str:
     return last.limit or str(last.reason)
 
 
+class BrokenExchange(ResourceError):
+    """An exchange ended before its fixed point because the machine or the network failed. What came before stays."""
+
+    def __init__(self, reason: str, message: str, *, retry: bool) -> None:
+        super().__init__(message, retry=retry)
+        self.reason = reason
+
+
 def error_of(report: "SyncReport") -> BobbinError | None:
     """The error of an exchange whose end is somebody's fault; None where it converged, or came to a limit of ours."""
     code, words = code_of(report), ended(report)
     match code:
         case ExitCode.TRY_AGAIN | ExitCode.RESOURCE:
-            return ResourceError(words, retry=code is ExitCode.TRY_AGAIN)
+            return BrokenExchange(why_ended(report), words, retry=code is ExitCode.TRY_AGAIN)
         case ExitCode.PEER:
             return PeerError(why_ended(report), words)
         case ExitCode.PROGRAM:

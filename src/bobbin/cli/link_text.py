@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 PAST_SHOWN: Final = 5
 """Links that are over and are listed for people; programs get all."""
 
+_WHOLE_BELOW: Final = 100_000
+_TENTHS_BELOW: Final = 99.95
+"""What would be written with more than three digits is written without tenths."""
+_UNITS: Final = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 ARROWS: Final[Mapping[str, str]] = {"in": "←", "out": "→"}
 _COLOURS: Final[Mapping[str, str]] = {"idle": "green", "exchanging": "cyan", "waiting": "yellow", "ending": "yellow"}
+_CONDITIONS: Final[Mapping[str, str]] = {"ok": "green", "degraded": "yellow"}
 _GOOD_ENDS: Final = frozenset({"fixed-point", "node-stopped", "replaced-by-newer-link"})
 
 
@@ -32,6 +37,21 @@ def duration_text(seconds: float) -> str:
     (length, name), (below, below_name) = units[first], units[first + 1]
     rest = whole % length // below
     return f"{whole // length} {name}" + (f" {rest} {below_name}" if rest else "")
+
+
+def brief_text(seconds: float) -> str:
+    """A length of time in its largest unit alone, for where there is little room: ``5 s``, ``3 min``."""
+    number, unit = duration_text(seconds).split(" ")[:2]
+    return f"{number} {unit}"
+
+
+def brief_count(count: int) -> str:
+    """A number in at most six characters: whole below a hundred thousand, then ``123 k``, ``12.3 M``."""
+    if count < _WHOLE_BELOW:
+        return f"{count:,}"
+    unit, name = next(one for one in _UNITS if count >= one[0])
+    value = count / unit
+    return f"{value:.1f} {name}" if value < _TENTHS_BELOW else f"{value:.0f} {name}"
 
 
 def seconds_between(earlier: str, later: str) -> float | None:
@@ -51,7 +71,8 @@ def ago_text(earlier: str, now: str) -> str:
 def node_lines(out: Output, status: "NodeStatus") -> Iterator[str]:
     """The node itself."""
     is_well = status.health == "ok"
-    health = out.style(status.health, fg="green" if is_well else "red", bold=not is_well)
+    what = status.health if status.condition in (status.health, "ok") else f"{status.condition}: {status.health}"
+    health = out.style(what, fg=_CONDITIONS.get(status.condition, "red"), bold=not is_well)
     known = count_text(status.peers, "known peer")
     up = f"up {duration_text(status.age_seconds)}"
     yield f"{'node':<11} {health} · {up} · {count_text(status.records, 'record')} · {known}"

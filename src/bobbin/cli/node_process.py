@@ -11,8 +11,8 @@ without the socket for the operator: another node may be serving the same lace.
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -26,7 +26,7 @@ from bobbin.runtime.serving import Serving
 from bobbin.runtime.tracing import make_tracing
 from bobbin.transport import certificate as certificates
 from bobbin.transport.base import Accept, Listener
-from bobbin.transport.listen import Handshakes, Refused, listen
+from bobbin.transport.listen import Handshakes, Refused, Secure, Shown, listen
 from bobbin.transport.tls import TlsServer
 from bobbin.wire.address import Address, Scheme
 
@@ -56,26 +56,33 @@ class OwnCertificate:
     """The certificate that the node shows: the configured one, or one of its own, made when it is first needed."""
 
     def __init__(self, layout: Layout, config: "NodeConfig") -> None:
-        given = config.certificate
         self._layout: Final = layout
-        self._is_own: Final = given is None
-        self._hosts: Final = [address.host for address in config.settings.listen if address.scheme in _ENCRYPTED]
-        self.files: Final = (
-            TlsServer(certificate=layout.certificate, key=layout.certificate_key)
-            if given is None
-            else TlsServer(certificate=given.certificate, key=given.key)
-        )
+        self._config = config
+        self._shown: Shown | None = None
+        """None until an address is listened on that shows it."""
+
+    @property
+    def files(self) -> TlsServer:
+        """Where it is kept."""
+        given = self._config.certificate
+        if given is None:
+            return TlsServer(certificate=self._layout.certificate, key=self._layout.certificate_key)
+        return TlsServer(certificate=given.certificate, key=given.key)
 
     def prepare(self) -> TlsServer:
         """The files, which are there afterwards."""
-        if self._is_own and not self.files.certificate.exists():
+        files = self.files
+        if self._config.certificate is None and not files.certificate.exists():
             self._layout.tls.mkdir(mode=0o700, exist_ok=True)
-            names = dict.fromkeys([*(host for host in self._hosts if host not in _EVERYWHERE), "localhost"])
-            certificates.create(self.files.certificate, self.files.key, names=tuple(names))
-        return self.files
+            listened = [one.host for one in self._config.settings.listen if one.scheme in _ENCRYPTED]
+            names = dict.fromkeys([*(host for host in listened if host not in _EVERYWHERE), "localhost"])
+            certificates.create(files.certificate, files.key, names=tuple(names))
+        return files
 
     def fingerprint(self) -> str:
-        """What peers pin."""
+        """What peers pin: of what is shown, and before anything is, of the file."""
+        if self._shown is not None:
+            return certificate_text(self._shown.secure.binding)
         return certificate_text(certificates.fingerprint(self.files.certificate))
 
     @property
@@ -83,10 +90,33 @@ class OwnCertificate:
         """Listening on any address, with this certificate where one is shown."""
 
         async def take(address: Address, accept: Accept, *, handshakes: Handshakes, refused: Refused) -> Listener:
-            tls = await asyncio.to_thread(self.prepare) if address.scheme in _ENCRYPTED else None
+            tls = None
+            if address.scheme in _ENCRYPTED:
+                tls = self._shown = self._shown or Shown(await asyncio.to_thread(self.prepare))
             return await listen(address, accept, tls=tls, handshakes=handshakes, refused=refused)
 
         return take
+
+    @asynccontextmanager
+    async def renewed(self, config: "NodeConfig") -> AsyncIterator[None]:
+        """Show what a configuration says now, also if only the files have changed; as before, if the block fails.
+
+        Raises ``CertificateError`` for files that cannot be used, and then nothing has changed. Links that are up
+        stay: what was proven on them was bound to the certificate that they began with.
+        """
+        config_before, shown = self._config, self._shown
+        secure_before = None if shown is None else shown.secure
+        self._config = config
+        try:
+            if shown is not None:
+                files = await asyncio.to_thread(self.prepare)
+                shown.secure = await asyncio.to_thread(Secure.load, files)
+            yield
+        except BaseException:
+            self._config, self._shown = config_before, shown
+            if shown is not None and secure_before is not None:
+                shown.secure = secure_before
+            raise
 
 
 class NodeProcess:
@@ -117,6 +147,7 @@ class NodeProcess:
             validators=validators,
         )
         self._node: Final = Node(self._serving, loaded.roster, settings, take=self._certificate.listen)
+        self._node.peers_file = reloader.peers_file
         self._socket: Final[Path | None] = None if self._ends_itself else layout.node_socket
         self._admin: Final = Admin(self._node, self._serving.meter, settings.metrics, self._socket)
         self._wants_reload: Final = asyncio.Event()
@@ -182,15 +213,26 @@ class NodeProcess:
                 await self._take_up(new)
 
     async def _take_up(self, loaded: Loaded) -> None:
+        before = self._shown_certificate()
         try:
-            await self._node.reload(loaded.roster, loaded.config.settings)
+            async with self._certificate.renewed(loaded.config):
+                await self._node.reload(loaded.roster, loaded.config.settings)
         except BobbinError as error:
             # An address that is taken may become free.
             self._refused = loaded
             self._say_not_in_force(str(error))
             return
         self._refused, self._failure = None, ""
-        self._tell("reloaded", {"peers": len(loaded.roster), "listening": self._addresses()})
+        self._node.peers_file = self._reloader.peers_file
+        shown = self._shown_certificate()
+        if before is not None and shown is not None and shown != before:
+            self._log.info("certificate-renewed", before=before, certificate=shown)
+        values: dict[str, Json] = {
+            "peers": len(loaded.roster),
+            "listening": self._addresses(),
+            "certificate": shown,
+        }
+        self._tell("reloaded", values)
 
     def _say_not_in_force(self, message: str) -> None:
         """Once for each mistake, however often it is found."""
@@ -228,11 +270,10 @@ class NodeProcess:
     def _say_started(self) -> None:
         key = self._serving.key
         metrics = self._admin.address
-        shows = any(address.scheme in _ENCRYPTED for address in self._node.addresses)
         values: dict[str, Json] = {
             "listening": self._addresses(),
             "verifier": None if key is None else key.verifier,
-            "certificate": self._certificate.fingerprint() if shows else None,
+            "certificate": self._shown_certificate(),
             "peers": len(self._node.roster),
             "socket": None if self._socket is None else str(self._socket),
             "metrics": None if metrics is None else f"http://{_host(metrics[0])}:{metrics[1]}/metrics",
@@ -244,6 +285,10 @@ class NodeProcess:
             self._log.warning("no-key", detail="there is no key to prove anything with; `bobbin key new` makes one")
         if self._node.addresses and not len(self._node.roster) and self._node.roster.anonymous is None:
             self._log.warning("nobody-known", detail="every link is turned away; `bobbin peers add` makes peers known")
+
+    def _shown_certificate(self) -> str | None:
+        shows = any(address.scheme in _ENCRYPTED for address in self._node.addresses)
+        return self._certificate.fingerprint() if shows else None
 
     def _addresses(self) -> list[str]:
         return [str(address) for address in self._node.addresses]

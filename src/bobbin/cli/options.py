@@ -39,6 +39,13 @@ Workers = Annotated[
 ]
 
 
+class LimitsChoice(StrEnum):
+    """How much one exchange, and evaluating its rules, may cost."""
+
+    DEFAULT = "default"
+    LARGE = "large"
+
+
 class FormChoice(StrEnum):
     """How a file of records is written, as the user says it."""
 

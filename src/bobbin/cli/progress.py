@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bobbin.store.base import Progress
 
-Unit: TypeAlias = Literal["bytes", "records", "steps"]
+Unit: TypeAlias = Literal["bytes", "records", "steps", "tasks"]
 
 QUIET_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 2.0

@@ -54,6 +54,12 @@ def check_files(files: Sequence[str]) -> None:
             raise UsageError(f"{file} is a folder, not a file")
 
 
+def check_given(file: Path | None) -> None:
+    """The same for the file of an option, which may be left out."""
+    if file is not None:
+        check_files([str(file)])
+
+
 def check_outside(lace: Path | None, *files: str | Path) -> None:
     """Refuse files that belong to a lace: writing one destroys it, and reading one takes its locks away.
 

@@ -10,9 +10,8 @@ from bobbin.cli import exchange_text
 from bobbin.cli.elsewhere import Chosen, Demands, Elsewhere, find_elsewhere
 from bobbin.cli.policy_files import load_query, load_selector, texts_of
 from bobbin.cli.policy_situation import refusals_among
-from bobbin.cli.progress import Meter, progress, silence
 from bobbin.cli.sources import STDIN, check_outside
-from bobbin.cli.text import size_text
+from bobbin.cli.watching import watching
 from bobbin.errors import UsageError
 from bobbin.records.coordinate import Address, Coordinate
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from bobbin.lace import Lace
     from bobbin.policy.executables import Part
     from bobbin.runtime.accounts import SyncReport
-    from bobbin.runtime.progressing import Progressing
     from bobbin.runtime.recording import Recorder
 
 
@@ -75,8 +73,7 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
         here, there = (stack.enter_context(Lace.open(path, read_only=asked.dry_run)) for path in (asked.folder, other))
         wanted = [(what, _resolve(what, here, there)) for what in asked.explain]
         recorder = None if asked.record is None else _recorder(stack, asked.record)
-        meter = stack.enter_context(progress(f"sync {asked.folder}", "records"))
-        breaking = stack.enter_context(silence(meter, "evaluating policy …"))
+        observers = stack.enter_context(watching(f"sync {asked.folder}"))
         report = here.sync(
             there,
             selectors[0],
@@ -91,7 +88,7 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
             explain=[found for _, found in wanted if found is not None],
             statement=asked.statement,
             receipts=asked.receipts,
-            observers=[_progressing(meter).observe, breaking.observe],
+            observers=observers,
             recorder=recorder,
         )
         texts = (
@@ -122,16 +119,14 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         connection = there.connect(here, needs_policy=True)
         wanted = [(what, _resolve(what, here)) for what in asked.explain]
         recorder = None if asked.record is None else _recorder(stack, asked.record)
-        meter = stack.enter_context(progress(f"sync {there.name or there.address}", "records"))
-        progressing = _progressing(meter)
-        breaking = stack.enter_context(silence(meter, lambda: _waiting(there, progressing)))
+        observers = stack.enter_context(watching(f"sync {there.name or there.address}", there))
         report = run(
             connection.sync(
                 rounds=asked.rounds,
                 explain=[found for _, found in wanted if found is not None],
                 statement=asked.statement,
                 receipts=asked.receipts,
-                observers=[progressing.observe, breaking.observe],
+                observers=observers,
                 recorder=recorder,
             )
         )
@@ -146,21 +141,6 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         recorder=recorder,
         elsewhere=there,
     )
-
-
-def _progressing(meter: Meter) -> "Progressing":
-    from bobbin.runtime.progressing import Progressing
-
-    progressing = Progressing(meter)
-    meter.words = lambda: f"{progressing.phase or 'greeting'} · {size_text(progressing.bytes_moved)}"
-    return progressing
-
-
-def _waiting(there: Elsewhere, progressing: "Progressing") -> str:
-    """What is going on where nothing moves."""
-    if there.introduction is None:
-        return f"connecting to {there.address} …"
-    return f"{progressing.phase or 'setup'}: evaluating policy, or waiting for the peer …"
 
 
 def _check_elsewhere(asked: Asked, peer: str) -> None:

@@ -65,17 +65,21 @@ class Findings:
     def __init__(self) -> None:
         self._problems: Final[list[Problem]] = []
         self._mistakes: Final[list[PolicyMistake]] = []
+        self._count = 0
+        """Of everything that was found, also beyond the bound."""
 
     def add(self, file: Path, key: str, message: str) -> None:
+        self._count += 1
         if len(self._problems) < PROBLEMS_MAX:
             self._problems.append(Problem(file=file, key=key, message=message))
 
     def add_mistakes(self, file: Path, diagnostics: Sequence[Diagnostic]) -> None:
+        self._count += len(diagnostics)
         room = PROBLEMS_MAX - len(self._mistakes)
         self._mistakes.extend(PolicyMistake(file=file, diagnostic=found) for found in diagnostics[: max(room, 0)])
 
     def __len__(self) -> int:
-        return len(self._problems) + len(self._mistakes)
+        return self._count
 
     def raise_if_any(self) -> None:
         if self._problems:

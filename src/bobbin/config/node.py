@@ -15,9 +15,10 @@ from bobbin.config.keys import check_name
 from bobbin.config.peers import Defaults, LimitsChoice, limits_of
 from bobbin.config.policies import Policies
 from bobbin.config.schema import convert, read_table
-from bobbin.config.sources import Sources
+from bobbin.config.sources import Sources, UnusableFile
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import Limits
+from bobbin.policy.modules import deny_all_selector
 from bobbin.runtime.node_settings import LinkBounds, Logging, Metrics, NodeSettings, Reconnecting, Telemetry
 from bobbin.wire import address as addresses
 from bobbin.wire.address import Address, AddressError, Scheme
@@ -122,18 +123,30 @@ def parse_node(
         _check_exposure(settings, Path("the command line"), "--listen", findings)
         return NodeConfig(settings=settings, peers=overrides.peers)
     table = read_table(file, sources, findings)
-    content = None if table is None else convert(table, NodeTable, file, findings)
-    if content is None:
+    content = None if table is None else convert(table, NodeTable, file, findings, partly=True)
+    if table is None or content is None:
         return None
-    return _Reading(file, content, overrides, policies, findings).config()
+    lost_default = bool(table.get("default")) and content.default == DefaultTable()
+    return _Reading(file, content, overrides, policies, sources, findings, lost_default=lost_default).config()
 
 
 class _Reading:
     """One file on its way to a configuration."""
 
     def __init__(
-        self, file: Path, content: NodeTable, overrides: Overrides, policies: Policies, findings: Findings
+        self,
+        file: Path,
+        content: NodeTable,
+        overrides: Overrides,
+        policies: Policies,
+        sources: Sources,
+        findings: Findings,
+        *,
+        lost_default: bool,
     ) -> None:
+        """``lost_default``: the table of the default terms is wrong, and is not in the content."""
+        self._sources: Final = sources
+        self._lost_default: Final = lost_default
         self._file: Final = file
         self._content: Final = content
         self._overrides: Final = overrides
@@ -215,7 +228,14 @@ class _Reading:
         if tls is None:
             return None
         folder = self._file.parent
-        return CertificateFiles(certificate=folder / tls.certificate, key=folder / tls.key)
+        files = CertificateFiles(certificate=folder / tls.certificate, key=folder / tls.key)
+        for key, path in (("tls.certificate", files.certificate), ("tls.key", files.key)):
+            try:
+                # Whether they fit is seen when they are used; that one is read has its changes noticed.
+                self._sources.read(path)
+            except UnusableFile as error:
+                self._say(key, str(error))
+        return files
 
     def _defaults(self) -> Defaults:
         table = self._content.default
@@ -230,6 +250,9 @@ class _Reading:
             selector = self._policies.selector(table.policy, file=self._file, key="default.policy")
         if table.query_policy is not None:
             query = self._policies.query(table.query_policy, file=self._file, key="default.query_policy")
+        if selector is None and (table.policy is not None or self._lost_default):
+            # It has been said, and is not said again for each peer that would need it. Nothing of this comes in force.
+            selector = deny_all_selector()
         return Defaults(selector=selector, query=query, limits=limits)
 
 

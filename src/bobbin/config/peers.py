@@ -15,7 +15,7 @@ no policy, neither its own nor a default one, is an error: nothing is exchanged 
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from msgspec import Meta, Struct, structs
 
@@ -174,7 +174,7 @@ def parse_peers(file: Path, sources: Sources, findings: Findings, *, required: b
     if not required and _is_missing(file, sources):
         return Peers(file=file)
     table = read_table(file, sources, findings)
-    content = None if table is None else convert(table, PeersTable, file, findings)
+    content = None if table is None else convert(table, PeersTable, file, findings, partly=True)
     if content is None:
         return Peers(file=file)
     if len(content.peer) > PEERS_MAX:
@@ -182,7 +182,8 @@ def parse_peers(file: Path, sources: Sources, findings: Findings, *, required: b
         return Peers(file=file)
     entries = [
         _check(peer, f"peer {number} ({peer.name[:64]})", file, findings)
-        for number, peer in enumerate(content.peer, start=1)
+        for number, peer in enumerate(cast("tuple[PeerTable | None, ...]", content.peer), start=1)
+        if peer is not None  # one that is wrong has been said; what is wrong with the others is said, too
     ]
     _check_twins(entries, file, findings)
     anonymous = None if content.anonymous is None else _check_anonymous(content.anonymous, file, findings)

@@ -8,15 +8,16 @@ with it once.
 A file that is being written is not read: a change counts when two looks in a row find the same files.
 """
 
+import os
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from bobbin.config.findings import Findings
 from bobbin.config.layout import Layout
 from bobbin.config.node import NodeConfig, Overrides, parse_node
-from bobbin.config.peers import make_roster, parse_peers
+from bobbin.config.peers import Defaults, make_roster, parse_peers
 from bobbin.config.policies import Policies
 from bobbin.config.sources import Seen, Sources, Stamp, current_digest, stamp
 from bobbin.errors import BobbinError
@@ -46,14 +47,10 @@ def load(origin: Origin, sources: Sources | None = None) -> Loaded:
     policies = Policies(reading, findings)
     config = parse_node(origin.file, origin.overrides, policies, reading, findings)
     if config is None:
-        findings.raise_if_any()
-        raise AssertionError("a file without a configuration in it is a finding")
-    named, defaults = config.peers, config.defaults
-    peers = parse_peers(named or origin.layout.peers, reading, findings, required=named is not None)
-    if len(findings):
-        # A default policy that is wrong is said once, and not again for each peer that would need it.
-        defaults = structs.replace(defaults, selector=defaults.selector or deny_all_selector())
-    roster = make_roster(peers, defaults, policies, findings)
+        # Which peers it would name is not known; those that hold without it are looked at all the same.
+        config = NodeConfig(peers=origin.overrides.peers, defaults=Defaults(selector=deny_all_selector()))
+    peers = parse_peers(config.peers or origin.layout.peers, reading, findings, required=config.peers is not None)
+    roster = make_roster(peers, config.defaults, policies, findings)
     findings.raise_if_any()
     return Loaded(config=config, roster=roster)
 
@@ -74,6 +71,11 @@ class Reloader:
     def loaded(self) -> Loaded:
         """What is in force."""
         return self._loaded
+
+    @property
+    def peers_file(self) -> str:
+        """Where the known peers of what is in force are read from, for whoever is elsewhere in the file system."""
+        return os.path.realpath(self._loaded.config.peers or self._origin.layout.peers)
 
     @property
     def failure(self) -> BobbinError | None:

@@ -71,8 +71,15 @@ def read_table(path: Path, sources: Sources, findings: Findings) -> Table | None
     return None
 
 
-def convert(table: Table, kind: type[T], file: Path, findings: Findings, at: str = "") -> T | None:
-    """The value that a table describes, or None after saying everything that is wrong with it."""
+def convert(
+    table: Table, kind: type[T], file: Path, findings: Findings, at: str = "", *, partly: bool = False
+) -> T | None:
+    """The value that a table describes, or None after saying everything that is wrong with it.
+
+    ``partly``: what is wrong is left at its default, so that mistakes that can be seen only in the value are said in
+    the same breath; None stands in a list for a table that is wrong. After a finding such a value is not to be used for
+    anything else. It is None only where something is wrong that has no default.
+    """
     before = len(findings)
     values: dict[str, object] = {}
     fields = {field.encode_name: field for field in structs.fields(kind)}
@@ -81,11 +88,15 @@ def convert(table: Table, kind: type[T], file: Path, findings: Findings, at: str
         if name not in fields:
             findings.add(file, key, f"there is no such setting; {_nearest(name, fields)}")
             continue
-        values[fields[name].name] = _convert_value(value, fields[name].type, file, findings, key)
+        count = len(findings)
+        made = _convert_value(value, fields[name].type, file, findings, key)
+        if len(findings) == count or _is_table_list(value, fields[name].type):
+            values[fields[name].name] = made
     for name, field in fields.items():
         if field.required and name not in table:
             findings.add(file, _join(at, name), "it is missing, and there is no default")
-    return kind(**values) if len(findings) == before else None
+    is_usable = partly and all(field.name in values for field in fields.values() if field.required)
+    return kind(**values) if is_usable or len(findings) == before else None
 
 
 def rows(kind: type[Struct], at: str = "") -> Iterator[Row]:
@@ -123,6 +134,7 @@ def _convert_list(value: list[object], kind: type[Struct], file: Path, findings:
             converted.append(convert(entry, kind, file, findings, f"{key} {number}{shown}"))
         else:
             findings.add(file, f"{key} {number}", f"expected a table, as in [[{key}]]")
+            converted.append(None)
     return tuple(converted)
 
 
@@ -164,6 +176,10 @@ def _parts(kind: object) -> Iterator[object]:
 
 def _struct_in(kind: object) -> type[Struct] | None:
     return next((part for part in _parts(kind) if isinstance(part, type) and issubclass(part, Struct)), None)
+
+
+def _is_table_list(value: object, kind: object) -> bool:
+    return isinstance(value, list) and _is_list(kind) and _struct_in(kind) is not None
 
 
 def _is_list(kind: object) -> bool:

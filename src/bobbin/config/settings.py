@@ -5,6 +5,7 @@ strict: a field that this version does not know is an error that names it, since
 than none.
 """
 
+import json
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,11 @@ created = "{created}"
 default_key = "{default_key}"
 """
 
+_LAKE: Final = """
+# The lake that holds the records, which are only read here. A relative path starts from this folder.
+lake = {lake}
+"""
+
 
 class DamagedSettings(IntegrityError):
     """``lace.toml`` is missing, cannot be read or does not say what it should. Nothing was opened or changed."""
@@ -46,6 +52,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     created: str
     """TAI text."""
     default_key: str = "main"
+    lake: str | None = None
+    """Where the records are, if they are in a lake and not in a store of this folder."""
 
 
 def write_settings(target: Path, settings: Settings) -> None:
@@ -57,7 +65,18 @@ def write_settings(target: Path, settings: Settings) -> None:
         created=settings.created,
         default_key=settings.default_key,
     )
+    if settings.lake is not None:
+        text += _LAKE.format(lake=_quoted(settings.lake))
     write_new(target, text.encode())
+
+
+def _quoted(text: str) -> str:
+    """A text as TOML has it. JSON spells it in a way that TOML reads the same, if it can be spelled at all."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{text!r} cannot be written into a file of settings") from error
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_settings(source: Path) -> Settings:

@@ -19,6 +19,7 @@ from bobbin.policy.operands import Origin
 from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
 
 _RECORD: Final = b"lace-advertisement-record/v1"
+_KNOWN_MAX: Final = 256
 
 
 def canonical_fields(fields: Iterable[ClaimedField]) -> tuple[ClaimedField, ...]:
@@ -26,17 +27,54 @@ def canonical_fields(fields: Iterable[ClaimedField]) -> tuple[ClaimedField, ...]
     return tuple(sorted(fields, key=_place))
 
 
+class Renderer:
+    """Makes the canonical advertisement records of one source.
+
+    Most records say the same of themselves. Then nothing but the name differs from one to the next, and all that stands
+    between two occurrences of the name was made before.
+    """
+
+    def __init__(self, source: Origin) -> None:
+        self._source: Final = source
+        self._known: Final[dict[tuple[ClaimedField, ...], list[str]]] = {}
+        """By fields: what stands before, between and after the names; nothing where values need a closer look."""
+
+    def render(self, record: str, fields: tuple[ClaimedField, ...]) -> bytes:
+        """The canonical advertisement record. ``fields`` are in canonical order."""
+        pieces = self._known.get(fields)
+        if pieces is None:
+            pieces = self._cut(fields)
+        # Printable ASCII without quote and backslash stands in quotes as it is.
+        is_plain_name = record.isascii() and record.isprintable() and "'" not in record and "\\" not in record
+        if pieces and is_plain_name and len(record) <= profile.FACT_VALUE_BYTES_MAX:
+            return record.join(pieces).encode()
+        claims = [(ADVERTISED_FIELD, (record, self._source, field.name, field.index, field.value)) for field in fields]
+        return block.render([(ADVERTISED, (record, self._source)), *claims])
+
+    def digest(self, record: str, fields: tuple[ClaimedField, ...]) -> bytes:
+        """The digest of the canonical advertisement record."""
+        return record_digest(self.render(record, fields))
+
+    def _cut(self, fields: tuple[ClaimedField, ...]) -> list[str]:
+        """The pieces for records with these fields."""
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        source = self._source
+        said = "".join([source, *[part for field in fields for part in (field.name, field.index, field.value)]])
+        pieces: list[str] = []
+        # Nearly every record: no value needs an escape, none can be too long, and ASCII is always in form NFC.
+        if said.isascii() and is_plain(said) and len(said) <= profile.FACT_VALUE_BYTES_MAX:
+            lines = [f"','{source}','{field.name}','{field.index}','{field.value}')\n" for field in fields]
+            between = f"{ADVERTISED_FIELD}('"
+            pieces = [f"{ADVERTISED}('", *[f"{line}{between}" for line in (f"','{source}')\n", *lines)]]
+            pieces[-1] = pieces[-1].removesuffix(between)
+        self._known[fields] = pieces
+        return pieces
+
+
 def render(record: str, source: Origin, fields: tuple[ClaimedField, ...]) -> bytes:
     """The canonical advertisement record. ``fields`` are in canonical order."""
-    values = "".join([part for field in fields for part in (field.name, field.index, field.value)])
-    said = f"{record}{source}{values}"
-    # Nearly every record: no value needs an escape, none can be too long, and ASCII is always in form NFC.
-    if said.isascii() and is_plain(said) and len(said) <= profile.FACT_VALUE_BYTES_MAX:
-        head = f"{ADVERTISED_FIELD}('{record}','{source}','"
-        lines = [f"{head}{field.name}','{field.index}','{field.value}')\n" for field in fields]
-        return f"{ADVERTISED}('{record}','{source}')\n{''.join(lines)}".encode()
-    claims = [(ADVERTISED_FIELD, (record, source, field.name, field.index, field.value)) for field in fields]
-    return block.render([(ADVERTISED, (record, source)), *claims])
+    return Renderer(source).render(record, fields)
 
 
 def record_digest(canonical: bytes) -> bytes:

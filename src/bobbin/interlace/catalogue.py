@@ -6,10 +6,10 @@ catalogue of one's own offers is shared with digests and roots, and one of claim
 verified; where they are needed again, they are computed again.
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Final
 
-from bobbin.interlace.advertise import digested
+from bobbin.interlace.advertise import Renderer, digested
 from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.partitioned import Partitioned
 from bobbin.policy.operands import Origin
@@ -36,6 +36,16 @@ class Catalogue(Partitioned[Advertisement], MutableMapping[str, Advertisement]):
     def __setitem__(self, record: str, advertisement: Advertisement) -> None:
         self.add(record, self._digested(advertisement) if self._with_digests else advertisement)
 
+    def add_all(self, entries: Mapping[str, Advertisement]) -> None:
+        """Take advertisements of records that are not here, many at a time."""
+        if self._with_digests:
+            digests = self._digests(entries.values())
+            entries = {
+                record: one if one.digest else Advertisement(record=one.record, fields=one.fields, digest=digest)
+                for (record, one), digest in zip(entries.items(), digests, strict=True)
+            }
+        super().add_all(entries)
+
     def __delitem__(self, record: str) -> None:
         if self.discard(record) is None:
             raise KeyError(record)
@@ -51,8 +61,11 @@ class Catalogue(Partitioned[Advertisement], MutableMapping[str, Advertisement]):
         other._count, other._summaries = self._count, self._summaries
         return other
 
-    def _digest(self, entry: Advertisement) -> bytes:
-        return self._digested(entry).digest
+    def _digests(self, entries: Iterable[Advertisement]) -> list[bytes]:
+        if self._source is None:
+            return [self._digested(one).digest for one in entries]
+        digest = Renderer(self._source).digest
+        return [one.digest or digest(one.record, one.fields) for one in entries]
 
     def _digested(self, advertisement: Advertisement) -> Advertisement:
         if advertisement.digest:

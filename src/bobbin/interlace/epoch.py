@@ -4,11 +4,11 @@ Every evaluation of a link goes through ``evaluate``: one snapshot of the store,
 facts of this moment. What it changes is carried into the advertisements and into what is wanted.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from bobbin import profile
-from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.advertise import Renderer
 from bobbin.interlace.config import Bounded, Config
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.events import Now
@@ -80,10 +80,13 @@ class Epoch:
     def choose(self, at_most: int) -> tuple[str, ...]:
         """What to request now, after the last evaluation."""
         chosen = self.wants.choose(self.learned, self.terms.formats, at_most, self._holdings.absent)
-        assert all(record in self.wants.may_request and record in self.learned for record in chosen), (
-            "what is requested may be requested, and is advertised"
-        )
+        assert len(self.learned.having(chosen)) == len(chosen), "what is requested is advertised"
+        assert all(map(self.wants.may_request.__contains__, chosen)), "what is requested may be requested"
         return chosen
+
+    def expect(self, records: Sequence[str]) -> None:
+        """These are loaded next, in this step."""
+        self._holdings.expect(records)
 
     def load_sendable(self, record: str) -> bytes | None:
         """The bytes of a record if it is announced, may be sent and is stored, at this moment."""
@@ -94,8 +97,10 @@ class Epoch:
         # next snapshot, which then tells no change of it. So it is asked for again as long as it may be sent.
         added = sorted(evaluated.send_added | (self._undescribed - evaluated.send_removed))
         described = self._holdings.describe(added, self.terms.schema) if added else []
+        # Nobody on the other side of the same process will ask for a digest.
+        digest = _no_digest if self._config.direct else Renderer(self.agreement.policy.own_origin).digest
         fresh = [
-            self._advertise(record, fields)
+            Advertisement(record=record, fields=fields, digest=digest(record, fields))
             for record, fields in zip(added, described, strict=True)
             if fields is not None
         ]
@@ -103,15 +108,9 @@ class Epoch:
         self.offers.update(fresh, evaluated.send_removed)
         self.wants.update(evaluated.request_added, evaluated.request_removed, evaluated.moved, self._find_absent)
 
-    def _advertise(self, record: str, fields: tuple[ClaimedField, ...]) -> Advertisement:
-        if self._config.direct:
-            # Nobody on the other side will ask for a digest.
-            return Advertisement(record=record, fields=fields)
-        return advertisement(record, self.agreement.policy.own_origin, fields)
-
     def _find_absent(self, records: Collection[str]) -> frozenset[str]:
         """Of some records, those that are neither stored nor refused. What is offered is stored."""
-        doubtful = [record for record in records if record not in self.offers]
+        doubtful = set(records) - self.offers.having(records)
         return self._holdings.absent(doubtful) if doubtful else frozenset()
 
     def runtime_facts(self) -> RuntimeFacts:
@@ -191,3 +190,8 @@ class Epoch:
             learned=Learned(length, held, policy.peer_origin, claims_max=self._config.service.claims_max),
             wants=Wants(),
         )
+
+
+def _no_digest(record: str, fields: tuple[ClaimedField, ...]) -> bytes:
+    del record, fields
+    return b""

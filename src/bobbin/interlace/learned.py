@@ -7,7 +7,8 @@ announced is verified, and one that does not hold aborts the round. Then digests
 and what is left is the same for all peers that claim the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -30,6 +31,9 @@ _RECORD_BYTES: Final = 1_024
 """What is reckoned for one advertisement record in a block: one with five fields and two verifiers has about 800."""
 
 _RECORD: Final = attrgetter("record")
+
+Own: TypeAlias = Callable[[str], Mapping[str, Advertisement]]
+"""What this side offers under a prefix."""
 
 Claimed: TypeAlias = Mapping[str, tuple[ClaimedField, ...]]
 
@@ -80,6 +84,7 @@ class Learned:
         self._to_ask: list[Partition] = []
         self._asked = _Asked()
         """Our questions of the block that went out last."""
+        self._own: Own | None = None
         self._due = _Asked()
         """Those of the block before: the peer's next block answers them."""
         for advertisement in held:
@@ -99,8 +104,7 @@ class Learned:
 
     def advertisements(self) -> tuple[Advertisement, ...]:
         """Everything that is claimed now, by record. What is not of a phase that is still going on has no digest."""
-        held = self._held.entries() if isinstance(self._held, Catalogue) else self._held.values()
-        return tuple(sorted(held, key=_RECORD))
+        return tuple(sorted(self._entries(), key=_RECORD))
 
     def summary(self) -> tuple[Partition, ...]:
         """Every non-empty partition of the claims, for statements."""
@@ -114,24 +118,31 @@ class Learned:
         """The limit on summaries counts anew."""
         self._summaries = 0
 
+    def having(self, records: Collection[str]) -> AbstractSet[str]:
+        """Those of some records that are claimed now."""
+        return self._held.having(records) if isinstance(self._held, Catalogue) else self._held.keys() & records
+
     def changes(self) -> Claims:
         """What has changed since the last call."""
+        is_all = len(self._claimed) == len(self._held)
         # By the names that the catalogue has: these are held already.
-        claimed = {one.record: one.fields for one in map(self._held.__getitem__, self._claimed)}
+        found = self._entries() if is_all else map(self._held.__getitem__, self._claimed)
+        claimed = {one.record: one.fields for one in found}
         changes = Claims(claimed=claimed, withdrawn=frozenset(self._withdrawn))
         self._claimed, self._withdrawn = set(), set()
         return changes
 
     # ---- one advertise phase --------------------------------------------------------------------------------------
 
-    def open(self, block: Advertise, limits: Limits) -> None:
-        """The peer's first block of an iteration."""
+    def open(self, block: Advertise, limits: Limits, own: Own | None = None) -> None:
+        """The peer's first block of an iteration. ``own``: what this side offers itself, to be recognised."""
         if block.lists or block.narrows:
             raise Abort(Reason.OUT_OF_PHASE, "the first block of an iteration asks about partitions")
         if block.records and block.partitions:
             raise Abort(Reason.MALFORMED_SUMMARY, "the first block of an iteration has both records and summaries")
         first, self._opened = not self._opened, True
         self._announced, self._to_ask, self._asked, self._due = {}, [], _Asked(), _Asked()
+        self._own = own
         self._count_summaries(block.partitions, limits)
         if block.direct is not None:
             self._read(block.direct)
@@ -187,6 +198,32 @@ class Learned:
             self._held.check()
         assert all(record in self._held for record in self._claimed), "what is claimed is held"
         assert self._withdrawn.isdisjoint(self._held), "what is withdrawn is not held"
+
+    # ---- what needs no question -----------------------------------------------------------------------------------
+
+    def _recognise(self, partition: Partition) -> bool:
+        """Take a partition in which the peer claims what was known of it together with what this side offers there.
+
+        After a transfer that is the rule: now both have what one of them had. Counts tell most other cases apart, and
+        a root that is the same can only be of the same claims.
+        """
+        if self._own is None or self._source is None:
+            return False
+        own, held = self._own(partition.prefix), self._partitions.under(partition.prefix)
+        if not own:
+            return False
+        for guess in (own,) if held.keys() <= own.keys() else (own, {**own, **held}):
+            if len(guess) != partition.count:
+                continue
+            claims = {
+                record: held.get(record) or Advertisement(record=record, fields=one.fields)
+                for record, one in guess.items()
+            }
+            if self._partitions.summarise(partition.prefix, claims) == partition:
+                self._replace(list(held), claims.values())
+                self._partitions.note(partition)
+                return True
+        return False
 
     # ---- parts ----------------------------------------------------------------------------------------------------
 
@@ -275,7 +312,7 @@ class Learned:
             if partition.root != merkle.EMPTY:
                 raise Abort(Reason.MALFORMED_SUMMARY, f"the empty partition {partition.prefix!r} has another root")
             self._replace(self._partitions.members(partition.prefix), ())
-        elif self._partitions.summary(partition.prefix) != partition:
+        elif self._partitions.summary(partition.prefix) != partition and not self._recognise(partition):
             self._to_ask.append(partition)
 
     def _narrowing_helps(self, partition: Partition, limits: Limits, service: Service) -> bool:
@@ -298,9 +335,13 @@ class Learned:
             )
 
     def _replace(self, old: Iterable[str], new: Iterable[Advertisement]) -> None:
-        """What was held in some place is now this."""
+        """What was held in some place is now this. ``old`` has everything that was held there."""
         incoming = {advertisement.record: advertisement for advertisement in new}
-        for record in set(old) - incoming.keys():
+        before = set(old)
+        if not before:
+            self._take_new(incoming)
+            return
+        for record in before - incoming.keys():
             del self._held[record]
             self._claimed.discard(record)
             self._withdrawn.add(record)
@@ -317,14 +358,34 @@ class Learned:
             and _may_be_equal(known.digest, advertisement.digest)
         ):
             return
-        if known is None and len(self._held) >= self._claims_max:
-            raise LimitReached(
-                Reason.LISTING_LIMIT, "claims_max", f"the peer advertises more than {self._claims_max} records"
-            )
+        if known is None:
+            self._check_room(1)
         self._held[record] = advertisement
         self._claimed.add(record)
         self._withdrawn.discard(record)
         self.unsaved = True
+
+    def _take_new(self, incoming: dict[str, Advertisement]) -> None:
+        """Take claims about records of which nothing was claimed."""
+        if not incoming:
+            return
+        self._check_room(len(incoming))
+        if isinstance(self._held, Catalogue):
+            self._held.add_all(incoming)
+        else:
+            self._held.update(incoming)
+        self._claimed.update(incoming)
+        self._withdrawn.difference_update(incoming)
+        self.unsaved = True
+
+    def _check_room(self, more: int) -> None:
+        if len(self._held) + more > self._claims_max:
+            raise LimitReached(
+                Reason.LISTING_LIMIT, "claims_max", f"the peer advertises more than {self._claims_max} records"
+            )
+
+    def _entries(self) -> Iterable[Advertisement]:
+        return self._held.entries() if isinstance(self._held, Catalogue) else self._held.values()
 
     def _check_listing(self, records: tuple[Advertisement, ...], limits: Limits) -> None:
         if len(records) > limits.max_advertisement_records_listed:

@@ -331,7 +331,7 @@ class InterlaceMachine:
             self._round.count_iteration(epoch.terms.limits)
             self._confirming = False
         epoch.claims_are_whole = False
-        epoch.learned.open(block, epoch.terms.limits)
+        epoch.learned.open(block, epoch.terms.limits, epoch.offers.under)
 
     def _say_next_block(self, block: Advertise) -> None:
         """Answer the peer's questions, and ask ours."""
@@ -373,6 +373,7 @@ class InterlaceMachine:
         self._evaluate()
         # Half of the time belongs to the other side, which has to store what it gets.
         late = 2 * (self._now.monotonic_ns - self._phase_began_ns) > self._phase_timeout_ns
+        epoch.expect(self._transfer.next_asked(self.config.service))
         part = self._transfer.serve(epoch.load_sendable, epoch.terms.limits, self.config.service, stop=late)
         self._send(part)
         self._end_transfer_if_over()

@@ -31,12 +31,13 @@ def node(left: bytes, right: bytes) -> bytes:
 
 def root(digests: Iterable[bytes]) -> bytes:
     """The root over record digests, which may come in any order."""
-    level = [leaf(digest) for digest in sorted(digests)]
+    # Spelled out: a call for each would cost a third of what the hashing does.
+    level = [blake3(_LEAF + digest).digest() for digest in sorted(digests)]
     height = 0
     while len(level) > 1:
         if len(level) % 2:
             level.append(_PADDING[height])
-        level = [node(left, right) for left, right in zip(level[::2], level[1::2], strict=True)]
+        level = [blake3(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=True)]
         height += 1
     return level[0] if level else EMPTY
 

@@ -9,6 +9,8 @@ a catalogue, which links to other peers share as far as they offer the same.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +19,6 @@ from bobbin.interlace.advertise import digested
 from bobbin.interlace.catalogue import Catalogue
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
-from bobbin.interlace.partitioned import payload
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
 
@@ -84,6 +85,14 @@ class Offers:
     def __contains__(self, record: str) -> bool:
         return record in self._held
 
+    def having(self, records: Collection[str]) -> AbstractSet[str]:
+        """Those of some records that are offered."""
+        return self._held.having(records) if isinstance(self._held, Catalogue) else self._held.keys() & records
+
+    def under(self, prefix: str) -> Mapping[str, Advertisement]:
+        """What is offered of a partition, or of a part of one."""
+        return self._partitions.under(prefix)
+
     # ---- for direct reading -----------------------------------------------------------------------------------------
 
     def lend(self) -> "Lent":
@@ -113,7 +122,7 @@ class Offers:
 
     def update(self, added: Iterable[Advertisement], removed: Collection[str]) -> None:
         """Follow a change of the effective send set."""
-        added = list(added)
+        added = tuple(added)
         if self._is_lent and (added or removed):
             # Whoever reads what was lent goes on seeing that moment.
             self._held = self._held.copy()
@@ -127,16 +136,17 @@ class Offers:
                 self._unannounced.remove(record)
             else:
                 self._gone.add(record)
-        for advertisement in added:
-            record = advertisement.record
-            if record not in self._held:
-                self._touched.append(record)
-                if record in self._gone:
-                    # A record never changes, and so neither does its advertisement.
-                    self._gone.remove(record)
-                else:
-                    self._unannounced.add(record)
-            self._held[record] = advertisement
+        fresh = {one.record: one for one in added}
+        for record in self.having(fresh):
+            self._held[record] = fresh.pop(record)
+        if isinstance(self._held, Catalogue):
+            self._held.add_all(fresh)
+        else:
+            self._held.update(fresh)
+        self._touched += fresh
+        # A record never changes, and so neither does its advertisement: what is back is no news.
+        self._unannounced.update(fresh.keys() - self._gone if self._gone else fresh)
+        self._gone.difference_update(fresh)
         self._forget_old()
 
     @property
@@ -212,7 +222,7 @@ class Offers:
 
     def _summarise(self, limits: Limits) -> Advertise:
         if self._opened:
-            prefixes = {payload(record)[: self._length] for record in self._unannounced | self._gone}
+            prefixes = self._partitions.prefixes_of(chain(self._unannounced, self._gone))
             partitions = tuple(map(self._partitions.summary, sorted(prefixes)))
         else:
             partitions = self._partitions.summaries()
@@ -230,7 +240,8 @@ class Offers:
                 f"{len(records)} advertisement records are to be listed; "
                 f"{limits.max_advertisement_records_listed} are the most",
             )
-        return tuple(self._digest(self._held[record]) for record in sorted(records))
+        held = self._held
+        return tuple([self._digest(held[record]) for record in sorted(records)])
 
     def _spend(self, summaries: int, limits: Limits) -> None:
         self._summaries += summaries

@@ -18,7 +18,7 @@ that its whole payload names.
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from sys import intern
 from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -32,6 +32,8 @@ Entry = TypeVar("Entry")
 _Label: TypeAlias = tuple[object, int]
 
 _TYPE: Final = len("P.")
+_MANY_PART: Final = 4
+"""This part of all records is many."""
 _AFTER_ALL: Final = "\x7f"
 """Greater than every B64A character."""
 
@@ -87,8 +89,8 @@ class Partitioned(ABC, Generic[Entry]):
         self._summaries: tuple[Partition, ...] | None = ()
 
     @abstractmethod
-    def _digest(self, entry: Entry) -> bytes:
-        """The advertisement digest behind an entry."""
+    def _digests(self, entries: Iterable[Entry]) -> list[bytes]:
+        """The advertisement digests behind some entries, in their order."""
 
     @property
     def _keeps_roots(self) -> bool:
@@ -106,9 +108,29 @@ class Partitioned(ABC, Generic[Entry]):
         bucket = self._buckets.get(self._prefix(record))
         return None if bucket is None else bucket.entries.get(record)
 
+    def having(self, records: Collection[str]) -> set[str]:
+        """Those of some records that are here."""
+        buckets, end = self._buckets, self._end
+        if len(records) >= self._count // _MANY_PART:
+            # Looking at everything that is here is less work than finding the place of each.
+            wanted = records if isinstance(records, (set, frozenset)) else frozenset(records)
+            return set(filter(wanted.__contains__, self.records()))
+        here: set[str] = set()
+        for record in records:
+            # Nearly always the payload is as long as a prefix; where it is not, no partition has this name.
+            bucket = buckets.get(record[_TYPE:end])
+            if record in (bucket.entries if bucket is not None else self._whole(record)):
+                here.add(record)
+        return here
+
+    def _whole(self, record: str) -> dict[str, Entry]:
+        """What is in the partition of a record."""
+        bucket = self._buckets.get(self._prefix(record))
+        return {} if bucket is None else bucket.entries
+
     def records(self) -> Iterator[str]:
         """Every record, in no order."""
-        return (record for bucket in self._buckets.values() for record in bucket.entries)
+        return chain.from_iterable([bucket.entries for bucket in self._buckets.values()])
 
     def entries(self) -> Iterator[Entry]:
         """The entry of every record, in no order."""
@@ -128,6 +150,17 @@ class Partitioned(ABC, Generic[Entry]):
         self._open(prefix).entries[record] = entry
         self._count += known is None
 
+    def add_all(self, entries: Mapping[str, Entry]) -> None:
+        """Take records that are not here, many at a time."""
+        opened: dict[str, dict[str, Entry]] = {}
+        for record, entry in entries.items():
+            prefix = record[_TYPE : self._end]
+            inside = opened.get(prefix)
+            if inside is None:
+                inside = opened[prefix] = self._open(self._prefix(record)).entries
+            inside[record] = entry
+        self._count += len(entries)
+
     def discard(self, record: str) -> Entry | None:
         """Let a record go, if it is here; returns its entry."""
         prefix = self._prefix(record)
@@ -140,6 +173,18 @@ class Partitioned(ABC, Generic[Entry]):
             del self._buckets[prefix]
             self._unshared.discard(prefix)
         return entry
+
+    def under(self, prefix: str) -> Mapping[str, Entry]:
+        """The records under a prefix of at least the starting length, with their entries, in no order."""
+        bucket = self._bucket(prefix)
+        if bucket is None:
+            return {}
+        return bucket.entries if prefix in self._buckets else {one: bucket.entries[one] for one in bucket.below(prefix)}
+
+    def prefixes_of(self, records: Iterable[str]) -> set[str]:
+        """The prefixes of the partitions, empty or not, that some records lie in or would lie in."""
+        cut = {record[_TYPE : self._end] for record in records}
+        return {prefix.partition(".")[0] for prefix in cut}
 
     # ---- summaries --------------------------------------------------------------------------------------------------
 
@@ -157,6 +202,16 @@ class Partitioned(ABC, Generic[Entry]):
         if prefix in self._buckets:
             return self._summarised(prefix)
         return self._summarise(prefix, bucket, bucket.below(prefix))
+
+    def summarise(self, prefix: str, entries: Mapping[str, Entry]) -> Partition:
+        """What the summary of a prefix would be if just these records, with these entries, lay under it."""
+        return Partition(prefix=prefix, count=len(entries), root=merkle.root(self._digests(entries.values())))
+
+    def note(self, partition: Partition) -> None:
+        """The summary of a prefix is known to be this one, and need not be computed."""
+        bucket = self._buckets.get(partition.prefix)
+        if bucket is not None and not bucket.is_shared:
+            bucket.partition = partition
 
     def children(self, prefix: str) -> tuple[Partition, ...]:
         """The partitions one character longer that are not empty, by prefix."""
@@ -243,7 +298,7 @@ class Partitioned(ABC, Generic[Entry]):
         return bucket
 
     def _summarise(self, prefix: str, bucket: _Bucket[Entry], records: Iterable[str]) -> Partition:
-        digests = [self._digest(bucket.entries[record]) for record in records]
+        digests = self._digests(map(bucket.entries.__getitem__, records))
         return Partition(prefix=prefix, count=len(digests), root=merkle.root(digests))
 
     def _summarised(self, prefix: str) -> Partition:

@@ -1,5 +1,7 @@
 """Records with nothing but their advertisement digests, in partitions: what statements summarise."""
 
+from collections.abc import Iterable
+
 from bobbin.interlace.partitioned import Partitioned, payload
 
 __all__ = ["Partitions", "payload"]
@@ -12,5 +14,5 @@ class Partitions(Partitioned[bytes]):
         """The advertisement digest of a record, if the record is here."""
         return self.entry(record)
 
-    def _digest(self, entry: bytes) -> bytes:
-        return entry
+    def _digests(self, entries: Iterable[bytes]) -> list[bytes]:
+        return list(entries)

@@ -3,7 +3,7 @@
 Every answer is a value, so that an exchange can be recorded with what its steps have read, and replayed bit for bit.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -86,6 +86,10 @@ class Holdings(Protocol):
         This is of the present: what the last evaluation found stored need not be any more. Nor does the next one have
         to tell of a record that has left and come back between the two.
         """
+        ...
+
+    def expect(self, records: Sequence[str]) -> None:
+        """These will be loaded in this very step, one after the other, if all goes well. Knowing it only saves work."""
         ...
 
     def load(self, record: str) -> bytes | None:

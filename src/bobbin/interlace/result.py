@@ -1,6 +1,6 @@
 """``Interlace-Result``: what an exchange moved, and why it ended."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bobbin.interlace.reasons import Reason
 
@@ -26,7 +26,7 @@ class Result(Struct, frozen=True, kw_only=True):
     bytes_sent: int = 0
     iterations: int = 0
     cursor_updated: bool = False
-    """Whether a cursor was handed over to be saved. Whether it could be, only the next exchange finds out."""
+    """Whether a cursor was saved. The machine hands one over; a driver that cannot keep it says so here."""
     fixed_point: bool = False
     """Whether the last evaluation of both sides left nothing to request. Never true after a limit or an abort."""
     reason: Reason | None = None
@@ -34,3 +34,7 @@ class Result(Struct, frozen=True, kw_only=True):
     detail: str = ""
     limit: str | None = None
     """The limit that was reached, by name."""
+
+    def with_cursor(self, *, kept: bool) -> "Result":
+        """The same, as a driver tells it that knows whether the cursor could be kept."""
+        return self if kept or not self.cursor_updated else structs.replace(self, cursor_updated=False)

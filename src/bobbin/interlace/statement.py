@@ -239,13 +239,15 @@ def recompute(
     facts: FactSource,
     claimed: Mapping[str, Iterable[ClaimedField]],
     describe: Describe,
+    budgets: Budgets,
 ) -> Recomputed:
-    """What the side with this operand must have offered.
+    """What the side with this operand must have offered. Raises ``PolicyLimitExceeded`` past the budgets.
 
-    ``own``, ``query`` and ``facts`` are that side's, ``claimed`` is what it was offered itself.
+    ``own``, ``query`` and ``facts`` are that side's, ``claimed`` is what it was offered itself. An exchange under large
+    limits had large budgets, which no statement tells; so whoever asks says what the same work may cost here.
     """
     plan = stated_plan(statement)
-    policy = LocalPolicy(plan, side, own=own, peer=peer, query=query, budgets=Budgets())
+    policy = LocalPolicy(plan, side, own=own, peer=peer, query=query, budgets=budgets)
     runtime = RuntimeFacts(
         here=_proven(policy.own_origin),
         peer=_proven(policy.peer_origin),

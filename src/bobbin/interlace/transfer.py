@@ -9,6 +9,7 @@ The phase is over when both sides have said their last part and everything recei
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import TypeAlias
 
 from bobbin.interlace.events import Fate, Settled
@@ -70,6 +71,10 @@ class TransferPhase:
     @property
     def over(self) -> bool:
         return self.said_last and self.heard_last and not self._unsettled
+
+    def next_asked(self, service: Service) -> list[str]:
+        """What the next part of our answer is about, unless it comes to some limit before."""
+        return list(islice(self._asked, service.chunk_records_max))
 
     def serve(self, load: LoadSendable, limits: Limits, service: Service, *, stop: bool) -> Transfer:
         """The next part of our answer. With ``stop`` it is the last one, whatever is left."""

@@ -46,7 +46,7 @@ class Wants:
         """Follow an evaluation. ``moved``: records that came into the store or left it since the last one."""
         self._may_request.change(added, removed)
         self._missing -= removed
-        doubtful = added | ((moved | self._came) & self._may_request)
+        doubtful = added | self._may_request.common(moved | self._came)
         self._came.clear()
         if doubtful:
             self._missing -= doubtful
@@ -72,8 +72,8 @@ class Wants:
             return ()
         wanted = [
             record
-            for record in self._missing
-            if record not in self._passed_over and record in learned and format_of(record) in formats
+            for record in learned.having(self._missing)
+            if record not in self._passed_over and format_of(record) in formats
         ]
         chosen = sorted(wanted)[:at_most]
         absent = find_absent(chosen)

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from bobbin.datalog.local.columns import Block, Column, pack, pick, unique
+from bobbin.datalog.local.columns import Block, Column, pick, unique
 from bobbin.datalog.local.conjunction import SLICED, Source
 from bobbin.datalog.local.relation import Relation, constant, relation_of
 from bobbin.datalog.local.values import Values
@@ -23,19 +23,32 @@ class ClaimColumns:
         self._values: Final = values
         self.records: Final = values.encode_many(list(claims))
         """The records that are advertised."""
-        fields = list(chain.from_iterable(claims.values()))
-        counts = np.fromiter(map(len, claims.values()), dtype=np.int64, count=len(claims))
         origin = values.encode(source)
         self._advertised: Final = Block([self.records, constant(origin, len(self.records))])
-        self._fields: Final = _once(
-            [
-                np.repeat(self.records, counts),
-                constant(origin, len(fields)),
-                values.encode_many([field.name for field in fields]),
-                values.encode_many([field.index for field in fields]),
-                values.encode_many([field.value for field in fields]),
-            ]
+        # Most records say the same of themselves: what is said is encoded once, and then told of each.
+        numbers: dict[tuple[ClaimedField, ...], int] = {}
+        said = np.fromiter(
+            (numbers.setdefault(fields, len(numbers)) for fields in claims.values()), dtype=np.int64, count=len(claims)
         )
+        fields = list(chain.from_iterable(numbers))
+        sizes = np.fromiter(map(len, numbers), dtype=np.int64, count=len(numbers))
+        begins = np.cumsum(sizes) - sizes
+        counts = sizes[said]
+        places = np.arange(counts.sum()) + np.repeat(begins[said] - (np.cumsum(counts) - counts), counts)
+        columns = [
+            np.repeat(self.records, counts),
+            constant(origin, len(places)),
+            *(
+                values.encode_many(texts)[places]
+                for texts in (
+                    [field.name for field in fields],
+                    [field.index for field in fields],
+                    [field.value for field in fields],
+                )
+            ),
+        ]
+        is_once = all(len(set(said_once)) == len(said_once) for said_once in numbers)
+        self._fields: Final = Block(columns) if is_once else unique(columns, len(places))
 
     def relations(self, sources: Iterable[Source]) -> dict[Source, Relation]:
         """The relations of claims that a program reads."""
@@ -51,9 +64,3 @@ class ClaimColumns:
         names = columns[_NAME_AT]
         rest = [*columns[:_NAME_AT], *columns[_NAME_AT + 1 :]]
         return pick(rest, names == (-1 if name is None else name))
-
-
-def _once(columns: list[Column]) -> Block:
-    """Every row once. Rows that differ by their hashes differ, so it seldom takes a sort of whole rows to know."""
-    size = len(columns[0])
-    return Block(columns) if len(np.unique(pack(columns))) == size else unique(columns, size)

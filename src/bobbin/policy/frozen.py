@@ -87,6 +87,10 @@ class Pool:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
+        self._numbered: dict[int, tuple[Texts, NDArray[np.int32]]] = {}
+        """For each numbering of texts the places of its numbers: programs that have one in common have most texts in
+        common, too."""
+        self._sets: dict[int, tuple[frozenset[str], bytes]] = {}
 
     @property
     def texts(self) -> list[str]:
@@ -94,13 +98,31 @@ class Pool:
 
     def places(self, texts: Iterable[str]) -> bytes:
         """The places of texts in the list; new ones are put at its end."""
-        known = self._places
-        return np.fromiter((known.setdefault(text, len(known)) for text in texts), dtype=_NUMBERS).tobytes()
+        known, asked = self._places, list(texts)
+        new = [text for text in dict.fromkeys(asked) if text not in known]
+        known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        return np.fromiter(map(known.__getitem__, asked), dtype=_NUMBERS, count=len(asked)).tobytes()
+
+    def places_of_set(self, texts: frozenset[str]) -> bytes:
+        """The same for a set, which may have been asked about before: equal ones are held once."""
+        if id(texts) not in self._sets:
+            self._sets[id(texts)] = texts, self.places(texts)
+        return self._sets[id(texts)][1]
+
+    def _places_of(self, numbers: Column, texts: Texts) -> bytes:
+        """The places of texts that have numbers."""
+        _, places = self._numbered.setdefault(id(texts), (texts, np.full(len(texts), -1, dtype=np.int32)))
+        new = numbers[places[numbers] < 0]
+        places[new] = np.frombuffer(self.places(texts.spell(new)), dtype=_NUMBERS)
+        return places[numbers].astype(_NUMBERS).tobytes()
 
     def program(self, base: Mapping[Source, Block], derived: Mapping[Source, Block], texts: Texts) -> FrozenProgram:
         """A program, with only the texts that occur in its relations: others have come and gone."""
         columns = [column for block in (*base.values(), *derived.values()) for column in block.columns]
-        used = np.unique(np.concatenate([np.empty(0, dtype=np.int32), *map(_once, columns)]))
+        is_used = np.zeros(len(texts), dtype=np.bool_)
+        for column in columns:
+            is_used[_once(column)] = True
+        used = np.flatnonzero(is_used).astype(np.int32)
         numbers = np.zeros(len(texts), dtype=_NUMBERS)
         numbers[used] = np.arange(len(used))
 
@@ -112,7 +134,7 @@ class Pool:
                 for source, block in relations.items()
             ]
 
-        return FrozenProgram(self.places(texts.spell(used)), freeze(base), freeze(derived))
+        return FrozenProgram(self._places_of(used, texts), freeze(base), freeze(derived))
 
 
 def _once(column: Column) -> Column:

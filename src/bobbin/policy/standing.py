@@ -145,7 +145,7 @@ class Standing:
         if (
             not is_known
             or not is_known >= set(sources.values())
-            or not all(record in self._may_send for record in records)
+            or len(self._may_send.common(distinct := set(records))) < len(distinct)
         ):
             return None
         numbers = self._values.encode_many(list(records))
@@ -173,7 +173,7 @@ class Standing:
         own, query, peer = (program.freeze(pool) for program in (self._own, self._query, self._peer))
         offer = None if self._offer is self._own else self._offer.freeze(pool)
         sets = (self._visible, self._may_send, self._may_request)
-        visible, may_send, may_request = map(pool.places, sets)
+        visible, may_send, may_request = (pool.places_of_set(one.frozen()) for one in sets)
         return Frozen(
             format=FORMAT,
             texts=pool.texts,
@@ -370,7 +370,10 @@ class Standing:
         """
         self.policy.check_proven(runtime.peer)
         self._require_usable()
-        new = {record: fields for record, fields in claimed.items() if self._claims.get(record) != fields}
+        known = self._claims
+        new = (
+            {record: fields for record, fields in claimed.items() if known.get(record) != fields} if known else claimed
+        )
         gone = [record for record in dict.fromkeys(withdrawn) if record in self._claims and record not in claimed]
         is_anew = len(new) + len(gone) >= max(_CLAIMS_ANEW_MIN, len(self._claims) // 2)
         news = self._news(stored, removed, {} if is_anew else new, [] if is_anew else gone, runtime)

@@ -1,4 +1,4 @@
-"""What operators and monitoring read over HTTP: ``/healthz``, ``/metrics``, ``/links``. Nothing can be changed here.
+"""What operators and monitoring read over HTTP: health, metrics, links. Nothing can be changed here.
 
 It is served on a Unix socket in the folder of the lace, which only its owner can open, and on a TCP address if one is
 configured. There, who the peers are is shown only if that is asked for, and a request must name the host that it goes
@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bobbin.errors import ResourceError
+from bobbin.runtime.health import Condition, Health
 from bobbin.runtime.metrics import CONTENT_TYPE, Meter
 from bobbin.runtime.node_settings import Metrics
 from bobbin.runtime.status import NodeStatus, encode_status
@@ -56,7 +57,7 @@ class Watched(Protocol):
     """A node, as far as it is looked at here."""
 
     @property
-    def health(self) -> str: ...
+    def health(self) -> Health: ...
 
     @property
     def reload_failure(self) -> str | None: ...
@@ -67,13 +68,24 @@ class Watched(Protocol):
 
 
 def make_app(node: Watched, meter: Meter, *, links: bool) -> Starlette:
-    """The three pages; ``links`` says whether there is the third."""
+    """The pages; ``links`` says whether there is the one that names peers."""
+
+    def tell_health(health: Health, *, is_good: bool) -> Response:
+        value: dict[str, object] = {"status": health.condition.value}
+        if health.reasons:
+            value["reasons"] = list(health.reasons)
+        if node.reload_failure is not None:  # what is wrong with the files, ``/links`` says
+            value["reload"] = "failed"
+        return JSONResponse(value, status_code=200 if is_good else 503)
 
     async def healthz(_: Request) -> Response:
         health = node.health
-        # A node that serves under its old files serves; what is wrong with the new ones, ``/links`` says.
-        reload = {} if node.reload_failure is None else {"reload": "failed"}
-        return JSONResponse({"status": health, **reload}, status_code=200 if health == "ok" else 503)
+        # Whoever restarts a node by this code must not do so because a peer elsewhere is down.
+        return tell_health(health, is_good=health.is_healthy)
+
+    async def readyz(_: Request) -> Response:
+        health = node.health
+        return tell_health(health, is_good=health.condition is Condition.OK)
 
     async def metrics(_: Request) -> Response:
         await node.refresh()
@@ -82,7 +94,7 @@ def make_app(node: Watched, meter: Meter, *, links: bool) -> Starlette:
     async def show_links(_: Request) -> Response:
         return Response(encode_status(await node.status()), media_type="application/json")
 
-    pages = [Route("/healthz", healthz), Route("/metrics", metrics)]
+    pages = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
     if links:
         pages.append(Route("/links", show_links))
     return Starlette(routes=pages)

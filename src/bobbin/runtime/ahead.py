@@ -20,6 +20,10 @@ class Ahead(Protocol):
         """Begin; returns what stores it, to be called after ``ready`` was, from whichever thread. None to do it now."""
         ...
 
+    def help(self) -> bool:
+        """Check a little of it here, for want of something else to do; false if there is nothing to check."""
+        ...
+
 
 class _Part:
     """One effect."""
@@ -65,6 +69,10 @@ class Storing:
         self._parts.append(part)
         self.size += part.size
         return True
+
+    def help(self) -> bool:
+        """Check a little of what is being checked elsewhere; false if nothing waits."""
+        return self._ahead is not None and bool(self._parts) and self._ahead.help()
 
     def finish(self) -> Persisted | PersistFailed:
         """Store the oldest, which is ready."""

@@ -33,6 +33,7 @@ from bobbin.records.record import Record
 from bobbin.runtime import operations, remote
 from bobbin.runtime.accounts import SyncReport
 from bobbin.runtime.following import ResultRule, result_rule
+from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.local_peer import Manner
 from bobbin.runtime.operations import Got, Listing, Participant, Placed, Wishes
 from bobbin.runtime.pair import Observer
@@ -109,15 +110,20 @@ class Destination(Struct, frozen=True, kw_only=True):
 
         A pinned certificate must be that one. Without a pin, a key that is named vouches by its bound proof, so the
         certificate itself may be anything; and where no key is named either, an authority must vouch for it.
+
+        Raises ``NotAdmitted`` for a way that nothing may be said on, before anything is.
         """
-        from bobbin.transport.dial import dial  # noqa: PLC0415 -- TLS and WebSocket take a while to import
+        from bobbin.transport.dial import InsecureRoute, dial  # noqa: PLC0415 -- TLS and WebSocket take a while
         from bobbin.transport.tls import TlsClient  # noqa: PLC0415 -- as above
 
         demands = None
         if self.address.scheme in _ENCRYPTED:
             unseen = self.certificate is None and self.authorities is None and self.verifier is not None
             demands = TlsClient(pin=self.certificate, authorities=self.authorities, unverified=unseen)
-        return await dial(self.address, tls=demands)
+        try:
+            return await dial(self.address, tls=demands, allow_insecure=self.allow_insecure)
+        except InsecureRoute as error:
+            raise NotAdmitted(remote.INSECURE, str(error)) from error
 
 
 class Connection(AbstractAsyncContextManager["Connection"]):
@@ -186,28 +192,32 @@ class Connection(AbstractAsyncContextManager["Connection"]):
         """The same, with the wishes in one value."""
         return await self._run(self._policy(), self._query_policy, wishes, observers=observers, recorder=recorder)
 
-    async def get(self, what: HashText | str | RecordAddress | Coordinate) -> Got:
+    async def get(
+        self, what: HashText | str | RecordAddress | Coordinate, *, observers: Iterable[Observer] = ()
+    ) -> Got:
         """Fetch one record: by hash, or the newest of a coordinate. Nothing is sent to the peer."""
         parsed = operations.one_of(what)
         constraint = operations.only([parsed.hash]) if isinstance(parsed, RecordAddress) else operations.at(parsed)
-        report = await self._run(operations.narrowed(constraint, self._selector), deny_all_query(), Wishes())
+        chosen = operations.narrowed(constraint, self._selector)
+        report = await self._run(chosen, deny_all_query(), Wishes(), observers=observers)
         return Got(record=self._lace.get(parsed), report=report)
 
-    async def list(self, place: str | Coordinate | Prefix) -> Listing:
+    async def list(self, place: str | Coordinate | Prefix, *, observers: Iterable[Observer] = ()) -> Listing:
         """Fetch the records at a coordinate or below a prefix, and list what is here then."""
         parsed = operations.place_of(place)
         chosen = operations.narrowed(operations.at(parsed), self._selector)
-        report = await self._run(chosen, deny_all_query(), Wishes())
+        report = await self._run(chosen, deny_all_query(), Wishes(), observers=observers)
         return Listing(records=tuple(self._lace.list(parsed)), report=report)
 
-    async def store(self, records: Iterable[Record | HashText | str]) -> Placed:
+    async def store(self, records: Iterable[Record | HashText | str], *, observers: Iterable[Observer] = ()) -> Placed:
         """Hand records over: exactly these, stored here first where they are not yet.
 
         One counts as stored by the peer when the peer offers it back; what is sent and not offered is unconfirmed.
         """
         names = self._lace.keep(records)
         chosen = operations.narrowed(operations.only(names), self._selector)
-        return operations.placed(names, await self._run(chosen, self._query_policy, Wishes(look_for=names)))
+        wishes = Wishes(look_for=names)
+        return operations.placed(names, await self._run(chosen, self._query_policy, wishes, observers=observers))
 
     def follow(
         self,

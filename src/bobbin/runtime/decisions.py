@@ -12,6 +12,7 @@ the record says may stand in it, and a decision that does not know of the remova
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 from bobbin.errors import ResourceError, UsageError
 from bobbin.interlace.ports import Memory
 from bobbin.interlace.schema import Schema
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.executables import LocalPolicy, PolicyCache
 from bobbin.policy.frozen import FORMAT, Frozen
 from bobbin.policy.modules import Query, Selector
@@ -133,6 +135,13 @@ class Decisions:
             return Held(key=key, peer=peer, standing=Standing(policy, self._numbers))
         standing = Standing.restore(policy, kept.frozen, self._numbers)
         return Held(key=key, peer=peer, standing=standing, mark=kept.mark, written_at=kept.mark.removal)
+
+    def describe(self, records: Collection[str], names: frozenset[str]) -> list[tuple[ClaimedField, ...]] | None:
+        """The fields of these names, if a decision that is up to date with the store, and not lent, can tell them."""
+        mark = self.store.mark()
+        current = (held.standing for held in self._held.values() if held.mark == mark)
+        told = (standing.describe(records, names) for standing in current)
+        return next((known for known in told if known is not None), None)
 
     def give_back(self, held: Held) -> None:
         """Keep a decision for the next exchange, if it is up to date with anything."""

@@ -51,6 +51,9 @@ POLL_SECONDS: Final = 1.0
 LINGER_SECONDS: Final = 5.0
 """How long the last words may take to get out, once everything is decided."""
 
+PARTING_SECONDS: Final = 0.01
+"""How long it may take to say that nothing more comes."""
+
 UNSETTLED_BYTES_MAX: Final = 32 * 1024 * 1024
 """While more than so much is being checked elsewhere, nothing is read. The machine bounds its records, of any size."""
 
@@ -127,6 +130,7 @@ class Exchange:
         """Messages that are not out yet. A peer needs one of ours for each of its own, so at most one may be behind."""
         self._changed = False
         self._result: Result | None = None
+        self._kept_cursor = True
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def cancel(self) -> None:
@@ -144,8 +148,11 @@ class Exchange:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._note_change)
 
-    async def run(self) -> Result:
-        """Run to the end; returns what became of it."""
+    async def run(self, wind_up: Callable[[], None] | None = None) -> Result:
+        """Run to the end; returns what became of it.
+
+        ``wind_up`` is done at the end, if nothing has failed, while the peer takes its time to let go of the link too.
+        """
         self._loop = asyncio.get_running_loop()
         writer = asyncio.create_task(self._write())
         poller = asyncio.create_task(self._poll()) if self._changed_elsewhere is not None else None
@@ -162,7 +169,14 @@ class Exchange:
             for task in (writer, poller):
                 if task is not None:
                     task.cancel()
-            await self._link.close()
+            closing = asyncio.create_task(self._link.close())
+            try:
+                if wind_up is not None and self._result is not None:
+                    # That this side has said everything goes out first.
+                    await asyncio.wait({closing}, timeout=PARTING_SECONDS)
+                    await self._do(wind_up)
+            finally:
+                await closing
             if undo is not None:
                 await self._do(undo)
         assert self._result is not None, "a machine that has ended says so"
@@ -185,6 +199,11 @@ class Exchange:
                 if reading is None and self._has_room and (awaits := self._machine.awaits) is not Awaits.NOTHING:
                     reading = asyncio.create_task(self._read(awaits))
                 waiting = waiting or asyncio.create_task(self._events.get())
+                if reading is None and self._work is None and self._storing.help():
+                    # Nothing can be read before something is stored, and nothing is stored before it is checked.
+                    await asyncio.sleep(0)
+                    if not waiting.done():
+                        continue
                 tasks: set[asyncio.Task[Event] | asyncio.Task[Event | None] | asyncio.Task[None]] = {
                     waiting,
                     # While something is being stored, its end comes first, and says so itself.
@@ -234,7 +253,7 @@ class Exchange:
                 case Persist():
                     self._persist(effect, answers)
                 case SaveCursor():
-                    self._performer.save(effect)
+                    self._kept_cursor = self._performer.save(effect)
                 case Remember():
                     self._performer.remember(effect)
                 case _:
@@ -275,7 +294,7 @@ class Exchange:
                 self._outgoing.put_nowait(message)
             case Notify(notice):
                 if isinstance(notice, Ended):
-                    self._result = notice.result
+                    self._result = notice.result.with_cursor(kept=self._kept_cursor)
             case WakeAt():
                 self._timer = effect
             case Close():

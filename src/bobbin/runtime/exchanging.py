@@ -268,12 +268,14 @@ class Exchanging(ABC):
         peer_policy: "str | Selector | None" = None,
         query_policy: "str | Query | None" = None,
         as_issuer: bool | None = None,
+        budgets: "Budgets | None" = None,
     ) -> "StatementCheck":
         """Whether a stored completion statement follows from the records here.
 
         ``policy`` and ``query_policy`` are this lace's. Whose lace it is, its keys say, unless ``as_issuer`` does: the
         issuer's if one of them has sealed the statement, the peer's if one is named as the peer. Where it is neither
-        side's, only the names, the signature and the policies can be checked.
+        side's, only the names, the signature and the policies can be checked. ``budgets`` is what evaluating the rules
+        may cost, as in ``sync``: an exchange that needed large ones needs them again. Raises ``LimitExceeded``.
         """
         from bobbin.runtime import statements  # noqa: PLC0415 -- as above
         from bobbin.runtime.operations import compiled_query, compiled_selector  # noqa: PLC0415 -- as above
@@ -292,6 +294,7 @@ class Exchanging(ABC):
             peer=own if peer_policy is None else compiled_selector(peer_policy),
             query=compiled_query(query_policy),
             as_issuer=as_issuer,
+            budgets=budgets,
         )
 
     def _fetch(

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from bobbin.runtime.node_link import NodeLink
 
 Dial: TypeAlias = Callable[[KnownPeer], Awaitable[ByteStream]]
-"""Opens a stream to a known peer. Raises ``TransportError``, or ``UsageError`` for what cannot be dialled."""
+"""Opens a stream to a known peer. Raises ``TransportError``, ``UsageError`` for what cannot be dialled, ``NotAdmitted``
+for a way that nothing may be said on."""
+
+
+_DETAIL_CHARACTERS_MAX: Final = 300
 
 
 class Attempt(Struct, frozen=True):
@@ -39,23 +43,53 @@ class Attempt(Struct, frozen=True):
     """Whether the link has reached a fixed point."""
     seconds: float = 0.0
     """How long it was up."""
+    was_up: bool = False
+    """Whether the peer was let in at all."""
 
 
 Try: TypeAlias = Callable[["Follow"], Awaitable[Attempt]]
 """One attempt, and the link if it comes up. Whoever does it sets and clears ``Follow.link``."""
 
 
-async def dial_known(peer: KnownPeer) -> ByteStream:
-    """A stream to the address of a known peer."""
+class Lost(Struct, frozen=True, kw_only=True):
+    """A followed peer has no link now."""
+
+    known: KnownPeer
+    ended: Ended
+    was_up: bool
+    """Whether there was a link, as opposed to an attempt that led to none."""
+    attempts: int
+    """Since the last good link."""
+    next_seconds: float
+    """How long until the next attempt."""
+
+
+async def dial_known(peer: KnownPeer, *, allow_insecure: bool = False) -> ByteStream:
+    """A stream to the address of a known peer. ``NotAdmitted`` for a way that is open to others, unless allowed."""
     if peer.address is None:
         raise UsageError(f"{peer.name} has no address")
-    return await Destination(address=peer.address, verifier=peer.verifier, certificate=peer.certificate).dial()
+    destination = Destination(
+        address=peer.address,
+        verifier=peer.verifier,
+        certificate=peer.certificate,
+        allow_insecure=allow_insecure,
+    )
+    return await destination.dial()
 
 
 class Follow:
     """One peer that is dialled."""
 
-    def __init__(self, number: int, known: KnownPeer, attempt: Try, pauses: Reconnecting) -> None:
+    def __init__(
+        self,
+        number: int,
+        known: KnownPeer,
+        attempt: Try,
+        pauses: Reconnecting,
+        *,
+        tell: Callable[[Lost], None] = lambda _: None,
+    ) -> None:
+        """``tell`` hears of every attempt that is over, before the wait for the next one."""
         self.number: Final = number
         self.known = known
         self._backoff = _backoff(pauses)
@@ -66,6 +100,7 @@ class Follow:
         self.attempts = 0
         self.last_end: Ended | None = None
         self._attempt: Final = attempt
+        self._tell: Final = tell
         self._since_ns = monotonic_ns()
         self._due_ns: int | None = None
         """When the next attempt comes; None while one is going on."""
@@ -84,6 +119,15 @@ class Follow:
                 return
             delay = self._backoff.wait_seconds()
             self._due_ns = monotonic_ns() + int(delay * SECOND_NS)
+            self._tell(
+                Lost(
+                    known=self.known,
+                    ended=attempt.ended,
+                    was_up=attempt.was_up,
+                    attempts=self.attempts,
+                    next_seconds=round(delay, 1),
+                )
+            )
             try:
                 async with asyncio.timeout(delay):
                     await self._hurry.wait()
@@ -104,6 +148,12 @@ class Follow:
     def leads_like(self, known: KnownPeer) -> bool:
         """Whether some terms lead to the same place, and the same peer, as those that hold now."""
         return _way(known) == _way(self.known)
+
+    @property
+    def why_unlinked(self) -> str | None:
+        """Why there is no link, by the name of the last end; None while there is one, or before the first attempt."""
+        is_linked = self.link is not None and self.link.known is not None
+        return None if is_linked or self.last_end is None else self.last_end.reason
 
     def hurry(self) -> None:
         """Try now."""
@@ -143,6 +193,6 @@ def _backoff(pauses: Reconnecting) -> Backoff:
     return Backoff(first_seconds=pauses.delay_seconds_min, longest_seconds=pauses.delay_seconds_max)
 
 
-def failed_connect(detail: str) -> Ended:
-    """How an attempt ended that found no stream."""
-    return Ended(at=tai.render(tai_now()), reason=End.CONNECT_FAILED.value, detail=clean_text(detail, 300))
+def ended_by(reason: str, detail: str) -> Ended:
+    """How an attempt ended that led to no link."""
+    return Ended(at=tai.render(tai_now()), reason=reason, detail=clean_text(detail, _DETAIL_CHARACTERS_MAX))

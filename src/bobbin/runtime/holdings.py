@@ -6,6 +6,7 @@ too, but for many records at once, which are described as of the last evaluation
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
 
@@ -33,7 +34,7 @@ from bobbin.runtime import work
 from bobbin.runtime.decisions import Decisions, Held
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
-from bobbin.store.base import DamagedStore, Mark, Outcome, Rejected, Snapshot, StoreChanges
+from bobbin.store.base import DamagedStore, LostMark, Mark, Outcome, Rejected, Snapshot, StoreChanges, takes_records
 
 _UNIT_RECORDS_MAX: Final = 256
 _ELSEWHERE_MIN: Final = 64
@@ -42,6 +43,10 @@ _RELOAD_MIN: Final = 20_000
 """From so many new records on, and if they are more than there were before, all is loaded in one pass instead."""
 _DESCRIBE_MIN: Final = 4_096
 """For fewer records the store is asked: what the decision holds is looked through as a whole."""
+
+_TOGETHER_RECORDS_MAX: Final = 512
+_TOGETHER_BYTES_MAX: Final = 1024 * 1024
+"""What is read of the store at a time, for a peer that has asked for it."""
 
 _FATES: Final = {
     Outcome.STORED: Fate.STORED,
@@ -60,6 +65,13 @@ class StoreHoldings:
         self._validators: Final = validators
         self._held: Held | None = None
         self._is_first = True
+        self._takes: Final = takes_records(self._store)
+        """What cannot be stored here is not asked for."""
+        self._expected: Sequence[str] = ()
+        self._covered = 0
+        """How many of those have been read already, or found not to be there."""
+        self._read: dict[str, bytes] = {}
+        """Of what is expected, that which was read and not asked for yet."""
 
     # ---- the policy -----------------------------------------------------------------------------------------------
 
@@ -113,7 +125,7 @@ class StoreHoldings:
         # Worthless, should anything fail.
         before, held.mark, held.memory = held.mark, None, None
         with self._store.snapshot() as now:
-            changes = _changes(now, before)
+            before, changes = _changes(now, before)
             if before is None or _is_overwhelming(changes, before) or not standing.is_usable:
                 claimed = {**standing.claimed, **claimed} if not self._is_first else claimed
                 claimed = {record: fields for record, fields in claimed.items() if record not in withdrawn}
@@ -131,12 +143,13 @@ class StoreHoldings:
         held.unwritten += _weight(shift, changes)
         if self._is_first:
             self._is_first = False
-            return Evaluated(send_added=frozenset(standing.may_send), request_added=frozenset(standing.may_request))
+            wanted = frozenset(standing.may_request) if self._takes else frozenset()
+            return Evaluated(send_added=frozenset(standing.may_send), request_added=wanted)
         return Evaluated(
             send_added=shift.send_added,
             send_removed=shift.send_removed,
-            request_added=shift.request_added,
-            request_removed=shift.request_removed,
+            request_added=shift.request_added if self._takes else frozenset(),
+            request_removed=shift.request_removed if self._takes else frozenset(),
             moved=frozenset(chain(changes.stored, changes.removed, changes.refused, changes.lifted)),
         )
 
@@ -145,12 +158,12 @@ class StoreHoldings:
         """Everything from nothing, told as the difference from what it was."""
         standing = held.standing
         sent, wanted = frozenset(standing.may_send), frozenset(standing.may_request)
-        standing.load(now.facts, question.runtime, claimed)
+        shift = standing.load(now.facts, question.runtime, claimed)
         return Shift(
-            send_added=frozenset(standing.may_send - sent),
-            send_removed=sent - standing.may_send,
-            request_added=frozenset(standing.may_request - wanted),
-            request_removed=wanted - standing.may_request,
+            send_added=shift.send_added - sent,
+            send_removed=sent - shift.send_added,
+            request_added=shift.request_added - wanted,
+            request_removed=wanted - shift.request_added,
         )
 
     # ---- the present ----------------------------------------------------------------------------------------------
@@ -164,19 +177,43 @@ class StoreHoldings:
 
         Many that were just found to be sendable are described from what they were found with: records never change.
         """
-        if self._held is not None and len(records) >= _DESCRIBE_MIN and not schema.all:
-            known = self._held.standing.describe(records, schema.names)
+        if len(records) >= _DESCRIBE_MIN and not schema.all:
+            teller = self._decisions if self._held is None else self._held.standing
+            known = teller.describe(records, schema.names)
             if known is not None:
                 return list(known)
         described = self._store.fields(list(records), None if schema.all else schema.names)
         return [None if fields is None else tuple([ClaimedField(*field) for field in fields]) for fields in described]
 
+    def expect(self, records: Sequence[str]) -> None:
+        """These are loaded next: many are read together, in pieces of a bounded size, when the first is asked for."""
+        self._expected, self._covered, self._read = records, 0, {}
+
     def load(self, record: str) -> bytes | None:
         """The bytes of a record, if it is stored at this moment, undamaged: one damaged record holds up no others."""
+        found = self._read.pop(record, None) or self._read_on(record)
+        if found is not None:
+            return found
         try:
             return self._store.get(HashText(record))
         except (IdentifierError, DamagedStore):
             return None
+
+    def _read_on(self, record: str) -> bytes | None:
+        """Read what is expected from this record on, and return this one; None where it must be asked for by itself."""
+        try:
+            begin = self._expected.index(record, self._covered, self._covered + _TOGETHER_RECORDS_MAX)
+        except ValueError:
+            return None
+        following = self._expected[begin : begin + _TOGETHER_RECORDS_MAX]
+        self._covered = begin + len(following)
+        self._read = {}
+        with suppress(DamagedStore):
+            self._read = self._store.get_many(following, bytes_max=_TOGETHER_BYTES_MAX)
+        if sum(map(len, self._read.values())) >= _TOGETHER_BYTES_MAX:
+            # What comes after the last one was not looked for.
+            self._covered = begin + following.index(next(reversed(self._read))) + 1
+        return self._read.pop(record, None)
 
     # ---- writing --------------------------------------------------------------------------------------------------
 
@@ -207,6 +244,10 @@ class StoreHoldings:
             return self._store_checked(arrivals, checked, source)
 
         return finish
+
+    def help(self) -> bool:
+        """Check a few of the arrivals that wait for a worker; false if none waits."""
+        return self._validators is not None and self._validators.help()
 
     def accept(self, arrivals: Sequence[Delivered], *, source: str) -> tuple[Settled, ...]:
         """Check each arrival, as the record that was asked for, and store what is valid, durably, in one commit.
@@ -242,15 +283,17 @@ class StoreHoldings:
         except msgspec.MsgspecError:
             return None  # of another version: the next exchange starts without
 
-    def save(self, effect: SaveCursor) -> None:
+    def save(self, effect: SaveCursor) -> bool:
         """Remember what the peer advertises, for the next exchange on this link, if it can be: it only saves work.
 
         Digests are left out. Computed anew, they are of the fields that were read, whatever happened to those.
         """
         cursor = effect.cursor
-        bare = [Advertisement(record=one.record, fields=one.fields) for one in cursor.advertisements]
+        bare = [
+            Advertisement(record=one.record, fields=one.fields) if one.digest else one for one in cursor.advertisements
+        ]
         raw = msgspec.msgpack.encode(structs.replace(cursor, advertisements=tuple(bare)))
-        self._decisions.cursors.put(cursor.source, cursor.key, raw)
+        return self._decisions.cursors.put(cursor.source, cursor.key, raw)
 
     def flush(self) -> int:
         """Write down the decisions that are not lent and have changed enough to be worth it; returns how many."""
@@ -266,11 +309,12 @@ def _checked_here(arrivals: Sequence[Delivered]) -> list[Validated]:
     return work.validate_batch([arrival.raw for arrival in arrivals])
 
 
-def _changes(now: Snapshot, after: Mark | None) -> StoreChanges:
-    """What has happened since a mark; without one, only the mark of now."""
+def _changes(now: Snapshot, after: Mark | None) -> tuple[Mark | None, StoreChanges]:
+    """A mark and what has happened since; without one, or with one that is lost, only the mark of now."""
     if after is not None:
-        return now.changes(after)
-    return StoreChanges(mark=now.mark())
+        with suppress(LostMark):
+            return after, now.changes(after)
+    return None, StoreChanges(mark=now.mark())
 
 
 def _is_overwhelming(changes: StoreChanges, before: Mark) -> bool:

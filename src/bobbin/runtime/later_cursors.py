@@ -33,24 +33,24 @@ class LaterCursors:
     def remember(self, effect: Remember) -> None:
         self._performer.remember(effect)
 
-    def save(self, effect: SaveCursor) -> None:
-        """Keep a cursor, and write it if it is time."""
+    def save(self, effect: SaveCursor) -> bool:
+        """Keep a cursor, and write it if it is time; whether that failed is known only then."""
         self._waiting = effect
-        self.write_due()
+        return self.write_due()
 
     @property
     def is_due(self) -> bool:
         """Whether a cursor waits that may be written."""
         return self._waiting is not None and self._clock() >= self._due_ns
 
-    def write_due(self) -> None:
-        """Write what waits, if it is time."""
-        if self.is_due:
-            self.write()
+    def write_due(self) -> bool:
+        """Write what waits, if it is time; False if that was tried and could not be done."""
+        return self.write() if self.is_due else True
 
-    def write(self) -> None:
-        """Write what waits."""
-        if self._waiting is not None:
-            effect, self._waiting = self._waiting, None
-            self._due_ns = self._clock() + PAUSE_SECONDS * SECOND_NS
-            self._performer.save(effect)
+    def write(self) -> bool:
+        """Write what waits; False if there is something and it could not be written."""
+        if self._waiting is None:
+            return True
+        effect, self._waiting = self._waiting, None
+        self._due_ns = self._clock() + PAUSE_SECONDS * SECOND_NS
+        return self._performer.save(effect)

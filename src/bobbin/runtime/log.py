@@ -115,6 +115,13 @@ class Repeats:
 
     def info(self, event: str, kind: str, **values: object) -> None:
         """Write an entry, unless this minute has enough of its kind. ``kind`` stands in the entry as ``reason``."""
+        self._write(self._log.info, event, kind, values)
+
+    def warning(self, event: str, kind: str, **values: object) -> None:
+        """The same for what somebody should look at."""
+        self._write(self._log.warning, event, kind, values)
+
+    def _write(self, write: Callable[..., object], event: str, kind: str, values: dict[str, object]) -> None:
         now = self._clock()
         if now - self._began_ns >= MINUTE_NS:
             self.flush()
@@ -123,7 +130,7 @@ class Repeats:
             kind = "others"
         self._seen[kind] = self._seen.get(kind, 0) + 1
         if self._seen[kind] <= self._per_minute:
-            self._log.info(event, reason=kind, **values)
+            write(event, reason=kind, **values)
 
     def flush(self) -> None:
         """Say how many were not written, and begin to count anew."""

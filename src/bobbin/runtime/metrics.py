@@ -56,6 +56,13 @@ class Meter:
         self.store_bytes: Final = Gauge("bobbin_store_bytes", "Size of the store's file.", registry=registry)
         self.quarantined: Final = Gauge("bobbin_store_quarantined", "Rows of the quarantine.", registry=registry)
         self.peers: Final = Gauge("bobbin_peers", "Known peers.", registry=registry)
+        self.condition: Final = Gauge(
+            "bobbin_condition", "How the node is: 1 at the present condition.", ["condition"], registry=registry
+        )
+        self.followed: Final = Gauge("bobbin_followed_peers", "Peers that are to be followed.", registry=registry)
+        self.unlinked: Final = Gauge(
+            "bobbin_followed_peers_unlinked", "Peers that are to be followed and have no link.", registry=registry
+        )
         self.reloads: Final = Counter("bobbin_reloads", "Reloads of settings and peers.", registry=registry)
         self.reloads_failed: Final = Counter(
             "bobbin_reloads_failed", "Changes of settings and peers that were not taken up.", registry=registry

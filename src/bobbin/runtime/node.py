@@ -23,7 +23,9 @@ from bobbin.interlace.reasons import Reason
 from bobbin.records import tai
 from bobbin.runtime.admission import Door, Refusal
 from bobbin.runtime.clock import tai_now
-from bobbin.runtime.follows import Attempt, Dial, Follow, dial_known, failed_connect
+from bobbin.runtime.follows import Attempt, Dial, Follow, Lost, dial_known, ended_by
+from bobbin.runtime.health import Condition, Health, Writable, judge
+from bobbin.runtime.introduction import NotAdmitted, proof_counts
 from bobbin.runtime.log import Repeats
 from bobbin.runtime.node_link import NodeLink
 from bobbin.runtime.node_settings import LinkBounds, NodeSettings
@@ -41,14 +43,11 @@ if TYPE_CHECKING:
 
 PAST_MAX: Final = 50
 """Links that are over and still shown."""
-STUCK_SECONDS: Final = 60.0
-"""A step that takes longer is not healthy."""
-FAILURE_SECONDS: Final = 60.0
-"""For how long a failure of the store is shown as the health of the node."""
 _CLOSE_SECONDS: Final = 10.0
 """How long links may take to let go of their streams once they are to end."""
 _REFRESH_SECONDS: Final = 2.0
 _TIDY_SECONDS: Final = 5.0
+_OUR_DOING: Final = frozenset({End.PEER_CHANGED.value, End.PEER_REMOVED.value})
 
 
 class Listen(Protocol):
@@ -87,14 +86,14 @@ class Node(AbstractAsyncContextManager["Node"]):
         settings: NodeSettings = NodeSettings(),  # noqa: B008 (a frozen value)
         *,
         take: Listen | None = None,
-        dial: Dial = dial_known,
+        dial: Dial | None = None,
     ) -> None:
         """``take`` and ``dial`` open streams; without them, those of the network are opened, ``take`` without TLS."""
         self.serving: Final = serving
         self.roster = roster
         self.settings = settings
         self._listen: Final = listen_with(None) if take is None else take
-        self._dial: Final = dial
+        self._dial: Final = self._dial_known if dial is None else dial
         self._door: Final = Door(settings.links, allow_insecure=settings.allow_insecure)
         self._listeners: Final[dict[Address, Listener]] = {}
         self._links: Final[dict[int, NodeLink]] = {}
@@ -111,10 +110,12 @@ class Node(AbstractAsyncContextManager["Node"]):
         self._past: Final[deque[PastLink]] = deque(maxlen=PAST_MAX)
         self._ended: Final[Counter[str]] = Counter()
         self._refused: Final[Counter[str]] = Counter()
-        self._store_failure: tuple[int, str] | None = None
+        self._writable: Final = Writable(serving.store, serving.steps.turn())
         self._reloading: Final = asyncio.Lock()
         self.reload_failure: str | None = None
         """Why what was to be in force by now is not."""
+        self.peers_file: str | None = None
+        """Where the roster is read from, as whoever reads it says."""
         self._asking: asyncio.Future[Stat] | None = None
         self._tidying: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -193,6 +194,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         """What can wait is done link by link, so that nobody else waits for it."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
+            await self._look_at_store()
             for link in list(self._links.values()):
                 try:
                     await link.tidy()
@@ -200,6 +202,12 @@ class Node(AbstractAsyncContextManager["Node"]):
                     self._repeats.info("tidy-failed", type(error).__name__, detail=str(error), link=link.number)
                 except Exception:  # a mistake of ours, which must not keep other links from being tidied
                     self.serving.log.exception("tidy-crashed", link=link.number)
+
+    async def _look_at_store(self) -> None:
+        try:
+            await self._writable.look()
+        except Exception:  # a mistake of ours, which must not keep links from being tidied
+            self.serving.log.exception("probe-crashed")
 
     async def until_empty(self) -> None:
         """Wait until there is no link. For a node whose only stream is its standard input and output."""
@@ -246,7 +254,7 @@ class Node(AbstractAsyncContextManager["Node"]):
     def _enter(self, link: NodeLink, ended: Ended, remote: str) -> None:
         """A link is over: it goes into the books."""
         if ended.reason == Reason.STORE:
-            self._store_failure = monotonic_ns(), link.store_failure or ended.detail
+            self._writable.note_failure(link.store_failure or ended.detail)
         if link.past is None:
             self._count_refusal(ended.reason, ended.detail, remote)
             return
@@ -267,7 +275,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         for known in self.roster.followed():
             if known.name not in self._follows:
                 self._numbers += 1
-                follow = Follow(self._numbers, known, self._attempt, self.settings.reconnect)
+                follow = Follow(self._numbers, known, self._attempt, self.settings.reconnect, tell=self._say_lost)
                 self._follows[known.name] = follow
                 task = self._tasks[follow] = asyncio.create_task(follow.run())
                 task.add_done_callback(partial(self._forget_follow, follow))
@@ -275,6 +283,21 @@ class Node(AbstractAsyncContextManager["Node"]):
     def _forget_follow(self, follow: Follow, task: asyncio.Task[None]) -> None:
         del task
         self._tasks.pop(follow, None)
+
+    def _say_lost(self, lost: Lost) -> None:
+        if self._stopping is not None:
+            return
+        # That something here was changed is told where it happens, and needs nobody's attention.
+        tell = self._repeats.info if lost.ended.reason in _OUR_DOING else self._repeats.warning
+        tell(
+            "followed-peer-lost" if lost.was_up else "followed-peer-unreached",
+            lost.ended.reason,
+            peer=lost.known.name,
+            address=str(lost.known.address),
+            detail=lost.ended.detail,
+            attempts=lost.attempts,
+            next_attempt_seconds=lost.next_seconds,
+        )
 
     async def _attempt(self, follow: Follow) -> Attempt:
         known = follow.known
@@ -285,13 +308,17 @@ class Node(AbstractAsyncContextManager["Node"]):
         try:
             try:
                 stream = await self._dial(known)
+                self._check_way(stream)
+            except NotAdmitted as error:
+                self._count_refusal(error.code, str(error), str(known.address))
+                return Attempt(ended_by(error.code, str(error)), was_good=False)
             except BobbinError as error:
                 self.serving.meter.connects_failed.inc()
-                self._repeats.info("connect-failed", End.CONNECT_FAILED.value, peer=known.name, detail=str(error))
-                return Attempt(failed_connect(str(error)), was_good=False)
+                return Attempt(ended_by(End.CONNECT_FAILED.value, str(error)), was_good=False)
             except Exception as error:  # a mistake of ours, which must not end the following
                 self.serving.log.exception("connect-crashed", peer=known.name)
-                return Attempt(failed_connect(f"a mistake of this program ({type(error).__name__})"), was_good=False)
+                detail = f"a mistake of this program ({type(error).__name__})"
+                return Attempt(ended_by(End.CONNECT_FAILED.value, detail), was_good=False)
             if not follow.leads_like(known):
                 await stream.close()
                 return Attempt(_moved(known), was_good=True)
@@ -306,12 +333,22 @@ class Node(AbstractAsyncContextManager["Node"]):
             past = link.past
             if past is None:
                 return Attempt(ended, was_good=False)
-            return Attempt(ended, was_good=past.rounds > 0, seconds=past.seconds)
+            return Attempt(ended, was_good=past.rounds > 0, seconds=past.seconds, was_up=True)
         finally:
             follow.link = None
             self._door.leave(place)
             if link is not None:
                 self._forget(link)
+
+    async def _dial_known(self, known: KnownPeer) -> ByteStream:
+        return await dial_known(known, allow_insecure=self._door.allow_insecure)
+
+    def _check_way(self, stream: ByteStream) -> None:
+        """Where no proof counts, nothing is said, not even that somebody here speaks the protocol."""
+        if not (self._door.allow_insecure or proof_counts(stream.route)):
+            stream.abort()
+            detail = f"{stream.route.address} is not on this machine, and the link is not encrypted"
+            raise NotAdmitted(Refusal.INSECURE.value, detail)
 
     # ---- other peers, other settings --------------------------------------------------------------------------------
 
@@ -402,18 +439,20 @@ class Node(AbstractAsyncContextManager["Node"]):
         return tuple(listener.address for listener in self._listeners.values())
 
     @property
-    def health(self) -> str:
-        """``ok``, or what is wrong."""
-        if self._stopping is not None:
-            return "stopping"
-        busy = self.serving.steps.busy_seconds
-        if busy > STUCK_SECONDS:
-            return f"one step has been going on for {busy:.0f} seconds"
-        if self._store_failure is not None:
-            when, detail = self._store_failure
-            if monotonic_ns() - when < FAILURE_SECONDS * SECOND_NS:
-                return f"the store failed: {detail}"
-        return "ok"
+    def health(self) -> Health:
+        """How the node is, and why."""
+        return judge(
+            stopping=self._stopping is not None,
+            busy_seconds=self.serving.steps.busy_seconds,
+            writable=self._writable,
+            followed=len(self._follows),
+            unlinked=self._unlinked(),
+            reload_failed=self.reload_failure is not None,
+        )
+
+    def _unlinked(self) -> Counter[str]:
+        whys = (follow.why_unlinked for follow in self._follows.values())
+        return Counter(why for why in whys if why is not None)
 
     async def refresh(self) -> None:
         """Bring the figures up to date that the store has to be asked for; leave them if it is busy for long."""
@@ -430,6 +469,11 @@ class Node(AbstractAsyncContextManager["Node"]):
             meter.store_bytes.set(self._stat.file_bytes)
             meter.quarantined.set(self._stat.quarantined)
         meter.steps_waiting.set(len(self.serving.steps))
+        present = self.health.condition
+        for condition in Condition:
+            meter.condition.labels(condition.value).set(condition is present)
+        meter.followed.set(len(self._follows))
+        meter.unlinked.set(self._unlinked().total())
         for link in self._links.values():
             link.count_bytes()
 
@@ -439,6 +483,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         numbers = {follow.link.number for follow in self._follows.values() if follow.link is not None}
         links = [link.status() for link in self._links.values() if link.number not in numbers]
         links += [follow.status() for follow in self._follows.values()]
+        health = self.health
         return NodeStatus(
             version=metadata.version("bobbin"),
             verifier=None if self.serving.key is None else self.serving.key.verifier,
@@ -446,8 +491,10 @@ class Node(AbstractAsyncContextManager["Node"]):
             since=self._since,
             age_seconds=round((monotonic_ns() - self._since_ns) / SECOND_NS, 3),
             stopping=self._stopping is not None,
-            health=self.health,
+            health=health.text,
+            condition=health.condition.value,
             reload_failure=self.reload_failure,
+            peers_file=self.peers_file,
             listening=tuple(str(address) for address in self.addresses),
             records=0 if self._stat is None else sum(self._stat.records.values()),
             peers=len(self.roster),

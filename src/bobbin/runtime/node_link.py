@@ -80,7 +80,7 @@ class NodeLink:
         self._leaves_at_rest: _Wanted | None = None
         self._counted: Final[dict[tuple[str, str], int]] = {}
         self._slowed = 0
-        self._tidy: Callable[[], Awaitable[None] | None] = lambda: None
+        self._tidy: Callable[[], Awaitable[object] | None] = lambda: None
         self._span: Span | None = None
 
     # ---- life -------------------------------------------------------------------------------------------------------

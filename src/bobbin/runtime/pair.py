@@ -41,8 +41,11 @@ class Performer(Protocol):
         """Validate and store; returns when what was valid is durable."""
         ...
 
-    def save(self, effect: SaveCursor) -> None:
-        """Keep a cursor, if that is possible. It only saves work: one that cannot be kept makes nothing fail."""
+    def save(self, effect: SaveCursor) -> bool:
+        """Keep a cursor, if that is possible; whether it was, or will be soon.
+
+        It only saves work: one that cannot be kept makes nothing fail.
+        """
         ...
 
     def remember(self, effect: Remember) -> None: ...
@@ -98,6 +101,7 @@ class Side:
         self._performer = performer
         self._observers = tuple(observers)
         self._pending: deque[Event] = deque()
+        self._kept_cursor = True
 
     def give(self, event: Event) -> None:
         """Something happened on this side."""
@@ -130,7 +134,7 @@ class Side:
             case Persist():
                 self._pending.append(persist(self._performer, effect))
             case SaveCursor():
-                self._performer.save(effect)
+                self._kept_cursor = self._performer.save(effect)
             case Remember():
                 self._performer.remember(effect)
             case Send(message):
@@ -144,7 +148,7 @@ class Side:
             case Notify(notice):
                 self.notices.append(notice)
                 if isinstance(notice, Ended):
-                    self.result = notice.result
+                    self.result = notice.result.with_cursor(kept=self._kept_cursor)
             case Close():
                 self.closed = True
             case WakeAt():

@@ -13,7 +13,7 @@ A recorded exchange neither starts from the memory that earlier ones have left i
 (``Forgetful``); the cursor is an answer like any other and is recorded.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum, StrEnum
 from types import ModuleType
 from typing import BinaryIO, Final, TypeAlias
@@ -350,6 +350,10 @@ class RecordingHoldings:
         self._recorder.read("describe", asked, dict(zip(records, answer, strict=True)))
         return answer
 
+    def expect(self, records: Sequence[str]) -> None:
+        # Nothing is answered, so nothing is written down.
+        self._holdings.expect(records)
+
     def load(self, record: str) -> bytes | None:
         answer = self._ask("load", record)
         assert answer is None or isinstance(answer, bytes)
@@ -398,8 +402,8 @@ class Forgetful:
     def persist(self, effect: Persist) -> tuple[Settled, ...]:
         return self._performer.persist(effect)
 
-    def save(self, effect: SaveCursor) -> None:
-        self._performer.save(effect)
+    def save(self, effect: SaveCursor) -> bool:
+        return self._performer.save(effect)
 
     def remember(self, effect: Remember) -> None:
         """The exchange began without a memory, so it cannot say what it has changed since."""
@@ -440,6 +444,9 @@ class _ReplayedHoldings:
         described = self._answer("describe", frozenset(records), schema)
         assert isinstance(described, dict)
         return [described[record] for record in records]
+
+    def expect(self, records: Sequence[str]) -> None:
+        """Nothing was answered."""
 
     def load(self, record: str) -> bytes | None:
         return self._answer("load", record)  # type: ignore[return-value]

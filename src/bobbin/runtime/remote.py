@@ -131,12 +131,16 @@ class RemoteLink:
     async def run(self) -> Books:
         """Run the exchange to its end."""
         try:
-            result = await self.exchange.run()
+            result = await self.exchange.run(wind_up=self._wind_up)
         finally:
             self._holdings.release()
             self._validators.close()
-        self._own.decisions.flush()
         return Books(result=result, ledger=self._ledger, config=self._config, epoch=self._machine.epoch)
+
+    def _wind_up(self) -> None:
+        """Keep what was learnt for the next exchange."""
+        self._holdings.release()
+        self._own.decisions.flush()
 
     def figures(self) -> dict[str, Figure]:
         """What has gone over the link so far, by phase."""

@@ -35,6 +35,7 @@ from bobbin.interlace.statement import (
     summarise,
 )
 from bobbin.policy.claims import ClaimedField
+from bobbin.policy.executables import Budgets
 from bobbin.policy.modules import Query, Selector
 from bobbin.policy.operands import Index, Origin, is_verifier, other
 from bobbin.policy.views import FilteredSource
@@ -99,11 +100,13 @@ def check_statement(
     peer: Selector,
     query: Query | None = None,
     as_issuer: bool | None,
+    budgets: Budgets | None = None,
 ) -> StatementCheck:
     """Check a statement with the store of one of the two sides. ``own`` and ``query`` are that side's policies.
 
     With ``as_issuer`` None the store is neither side's. Then the policies are looked at in both orders, since nobody
-    here can say which of them was whose.
+    here can say which of them was whose. ``budgets``: what evaluating the rules may cost; past them there is no answer,
+    and ``PolicyLimitExceeded`` is raised.
     """
     statement = stated.statement
     if as_issuer is None:
@@ -114,7 +117,8 @@ def check_statement(
     found: Recomputed | None = None
     expected = stated_offer(statement, side)
     if not problems:
-        checker = _Checker(store, statement, side, own=own, peer=peer, query=query)
+        rules = _Rules(own=own, peer=peer, query=query, budgets=budgets or Budgets())
+        checker = _Checker(store, statement, side, rules)
         found, difference = checker.compare(stated.record, expected, remarks)
         problems += difference
     return StatementCheck(
@@ -169,16 +173,23 @@ def _wrong_policies(statement: Statement, side: Index, own: Selector, peer: Sele
     return problems
 
 
+class _Rules(Struct, frozen=True, kw_only=True):
+    """The rules that one side ran, and what running them may cost."""
+
+    own: Selector
+    peer: Selector
+    query: Query | None
+    budgets: Budgets
+
+
 class _Checker:
     """Computes what one side must have offered."""
 
-    def __init__(
-        self, store: Store, statement: Statement, side: Index, *, own: Selector, peer: Selector, query: Query | None
-    ) -> None:
+    def __init__(self, store: Store, statement: Statement, side: Index, rules: _Rules) -> None:
         self._store = store
         self._statement = statement
         self._side = side
-        self._own, self._peer, self._query = own, peer, query
+        self._rules = rules
         self._holdings = StoreHoldings(Decisions(store))
 
     def compare(self, record: HashText, expected: Summary, remarks: list[str]) -> tuple[Recomputed | None, list[str]]:
@@ -210,9 +221,10 @@ class _Checker:
         return recompute(
             self._statement,
             self._side,
-            own=self._own,
-            peer=self._peer,
-            query=self._query,
+            own=self._rules.own,
+            peer=self._rules.peer,
+            query=self._rules.query,
+            budgets=self._rules.budgets,
             facts=moment.facts if only is None else FilteredSource(moment.facts, only),
             claimed=claimed,
             describe=self._holdings.describe,

@@ -154,8 +154,12 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
     stopping: bool
     health: str
     """``ok``, or what is wrong."""
+    condition: str = "ok"
+    """A value of ``health.Condition``."""
     reload_failure: str | None = None
     """Why the files on disk are not in force; None if they are, or if the node has no files."""
+    peers_file: str | None = None
+    """Where the known peers are read from; None for a node without files."""
     listening: tuple[str, ...]
     records: int
     """In the store."""

@@ -77,6 +77,9 @@ class Steps:
         """Have a job done. Raises ``StepsClosed`` when the thread has ended."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
+        # An error holds the frames that it came through. So that it does not keep itself, and what the job was about,
+        # none of them may lead to it in the end: not to the future either, which holds it.
+        waiting = [answer]
 
         def perform() -> None:
             began = self._busy_since_ns = perf_counter_ns()
@@ -90,7 +93,8 @@ class Steps:
             turn.position += took
             self._timed(took / 1e9)
             # Last: whoever hears of it may come with the next job at once.
-            tell(told[0], answer, told[1])
+            tell(told[0], waiting.pop(), told[1])
+            del told
 
         def tell(how: Callable[..., None], *values: object) -> None:
             try:
@@ -105,7 +109,10 @@ class Steps:
             turn.position = max(turn.position, self._now)
             heapq.heappush(self._waiting, (turn.position, next(self._numbers), perform))
             self._changed.notify()
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer
 
     async def close(self) -> None:
         """Do what is waiting, and end the thread."""

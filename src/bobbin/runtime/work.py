@@ -168,8 +168,8 @@ def _read_exactly(descriptor: int, size: int) -> bytearray | None:
 # ---- the process --------------------------------------------------------------------------------------------------
 
 
-def _answer(body: bytearray) -> bytes:
-    request = _request_decoder.decode(body)
+def answer(request: Validate | Recognise | Verify) -> bytes:
+    """The bytes of the answers to a request, without the frame's length."""
     if isinstance(request, Verify):
         return _encoder.encode(verify_batch(request.items))
     if isinstance(request, Recognise):
@@ -182,6 +182,10 @@ def _answer(body: bytearray) -> bytes:
     for answer in answers:
         force_setattr(answer, "raw", b"")
     return _encoder.encode(answers)
+
+
+def _answer(body: bytearray) -> bytes:
+    return answer(_request_decoder.decode(body))
 
 
 def serve(source: int, sink: int) -> None:

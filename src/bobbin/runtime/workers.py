@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -158,6 +158,19 @@ class Validators(AbstractContextManager["Validators"]):
         for job, _ in begun.jobs:
             self._tasks.put(job)
         return begun
+
+    def help(self) -> bool:
+        """Do one batch that waits for a worker here and now; false if none waits."""
+        try:
+            job = self._tasks.get_nowait()
+        except Empty:
+            return False
+        if job is None:
+            # The end of some worker, which is still to hear of it.
+            self._tasks.put(None)
+            return False
+        self._deliver(job, bytearray(work.answer(job.request)))
+        return True
 
     def recognise(self, stretches: Iterable[bytes | None]) -> "Iterator[list[Record]]":
         """For each stretch of a bundle, in order, the valid records at its front. None as for ``validate``."""

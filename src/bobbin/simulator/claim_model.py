@@ -153,6 +153,18 @@ class ClaimModel:
                 return f"the records under {prefix} have another count or root than announced"
         return None
 
+    def recognise(self, own: Table) -> None:
+        """Take what was announced and needs no listing: what a side says of itself, perhaps with what it knew before.
+
+        There is only one table with a given root, so whoever guesses it has it proven.
+        """
+        for prefix, partition in sorted(self._announced.items(), key=lambda item: -len(item[0])):
+            mine, held = under(own, prefix), under(self.table, prefix)
+            for guess in (mine, {**mine, **held}):
+                if summarise(held, prefix, self._source) != partition == summarise(guess, prefix, self._source):
+                    self._put(prefix, [Advertisement(record=record, fields=fields) for record, fields in guess.items()])
+                    break
+
     def unproven(self) -> str | None:
         """A partition that was announced in this phase and does not hold, if there is one."""
         for prefix, partition in self._announced.items():

@@ -198,7 +198,7 @@ class Endpoint:
 
         self._guarded(work)
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         """Do something to the store; when the disk fails, the process goes down with it.
 
         What only saves work may fail without a word. A power cut spares nobody for that.

@@ -4,7 +4,7 @@ A machine cannot tell it from the real thing (``runtime.holdings``), so it serve
 as the measure for the one that is fast.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from bobbin.facts.extract import fields as fields_of
@@ -97,6 +97,9 @@ class MemoryHoldings:
     def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
         return [describe(self.records[name], schema) if name in self.records else None for name in records]
 
+    def expect(self, records: Sequence[str]) -> None:
+        """Nothing is saved by knowing it."""
+
     def load(self, record: str) -> bytes | None:
         stored = self.records.get(record)
         return None if stored is None else stored.raw
@@ -110,9 +113,10 @@ class MemoryHoldings:
         """Validate and store what came."""
         return tuple(map(self._accept, effect.arrivals))
 
-    def save(self, effect: SaveCursor) -> None:
+    def save(self, effect: SaveCursor) -> bool:
         """Keep a cursor."""
         self.cursors[effect.cursor.key] = effect.cursor
+        return True
 
     def remember(self, effect: Remember) -> None:
         """Nothing is kept in this process between two exchanges."""

@@ -353,6 +353,7 @@ class Witness:
         self._expect(len(self._said) == len(self._heard) > 0, "a request follows whole blocks of both sides")
         last = (self._said[-1], self._heard[-1])
         self._expect(not any(b.partitions or b.lists or b.narrows for b in last), "no question is left open")
+        self._claims.recognise(self._announced)
         unproven = self._claims.unproven()
         self._expect(unproven is None, f"a request although the partition {unproven} was never proven")
         self._expect_claims()

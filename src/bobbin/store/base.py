@@ -19,7 +19,7 @@ from typing import NewType, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from bobbin.errors import ResourceError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource
 from bobbin.records.coordinate import Coordinate, Prefix
@@ -51,6 +51,10 @@ class DamagedStore(StoreError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retry=False)
+
+
+class LostMark(UsageError):
+    """The store can no longer say what has happened since a mark. Whoever follows it starts from nothing."""
 
 
 class Outcome(StrEnum):
@@ -182,6 +186,11 @@ class Finding(Struct, frozen=True):
     what: str
 
 
+def takes_records(store: "Store") -> bool:
+    """Whether records can be put into a store at all. A lake is only read."""
+    return not getattr(store, "read_only", False)
+
+
 class View(Protocol):
     """Reading. A store reads the present; a snapshot reads one moment."""
 
@@ -222,7 +231,10 @@ class View(Protocol):
         ...
 
     def changes(self, after: Mark) -> StoreChanges:
-        """What has happened since a mark of this store. Raises ``UsageError`` for a mark that lies ahead."""
+        """What has happened since a mark of this store.
+
+        Raises ``UsageError`` for a mark that lies ahead, ``LostMark`` for one too long ago to tell from.
+        """
         ...
 
     def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
@@ -242,6 +254,13 @@ class Snapshot(View, AbstractContextManager["Snapshot"], Protocol):
 
 class Store(View, AbstractContextManager["Store"], Protocol):
     """A durable set of valid records."""
+
+    def get_many(self, records: Sequence[str], *, bytes_max: int) -> dict[str, bytes]:
+        """The bytes of those records that are stored and undamaged, in one reading, until so many bytes are together.
+
+        What is not among the answers may be stored all the same: ``get`` says it of each.
+        """
+        ...
 
     def put_many(self, raws: Iterable[bytes], *, source: str = "") -> list[Put]:
         """Validate and store. One answer per item, in order; rejected bytes go to the quarantine."""

@@ -20,6 +20,7 @@ _NEXT_ADDRESS_SECONDS: Final = 0.25
 """How long one address of a host may keep silent before the next one is tried beside it (RFC 8305)."""
 
 _TLS: Final = frozenset({Scheme.TLS, Scheme.WSS})
+_PLAIN: Final = frozenset({Scheme.TCP, Scheme.WS})
 _WEBSOCKET: Final = frozenset({Scheme.WS, Scheme.WSS})
 
 
@@ -39,15 +40,33 @@ class _Secure(Struct, frozen=True, kw_only=True):
         return tls.binding_at_client(self.demands, transport.get_extra_info("ssl_object"))
 
 
-async def dial(address: Address, *, tls: TlsClient | None = None, timeout_seconds: float = DIAL_SECONDS) -> ByteStream:
+class InsecureRoute(TransportError):
+    """The way to an address is not encrypted and leaves this machine. Nothing was written to it."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(f"{address} is not on this machine, and the link is not encrypted", retry=False)
+
+
+async def dial(
+    address: Address,
+    *,
+    tls: TlsClient | None = None,
+    timeout_seconds: float = DIAL_SECONDS,
+    allow_insecure: bool = True,
+) -> ByteStream:
     """A stream to an address, or ``TransportError``.
 
     ``tls`` says what is demanded of the certificate of a ``tls`` or ``wss`` address; without it, authorities of the
-    system must vouch for it. ``UsageError`` for a file that cannot be used.
+    system must vouch for it. ``UsageError`` for a file that cannot be used. Without ``allow_insecure`` a way off this
+    machine that is not encrypted ends in ``InsecureRoute``, before a byte is written, the request for a WebSocket
+    included; where the address itself says so, before anything is connected.
     """
     if tls is not None and address.scheme not in _TLS:
         raise UsageError(f"{address} is not encrypted, so there is no certificate to demand anything of")
     secure = await _Secure.load(tls or TlsClient()) if address.scheme in _TLS else None
+    demands_local = not allow_insecure and address.scheme in _PLAIN
+    if demands_local and tcp.is_literal(address.host) and not tcp.describe((address.host, 0)).loopback:
+        raise InsecureRoute(address)
     try:
         async with asyncio.timeout(timeout_seconds):
             match address.scheme:
@@ -56,7 +75,9 @@ async def dial(address: Address, *, tls: TlsClient | None = None, timeout_second
                 case Scheme.UNIX:
                     return await _dial_unix(address)
                 case _:
-                    return await _dial_network(address, secure)
+                    return await _dial_network(address, secure, demands_local=demands_local)
+    except InsecureRoute:
+        raise
     except (OSError, TransportError) as error:
         raise failures.explain(address, error, seconds=timeout_seconds) from error
 
@@ -67,7 +88,7 @@ async def _dial_unix(address: Address) -> FlowStream:
     return FlowStream(flow, Route(address=address, remote=remote, origin=tcp.LOCAL, loopback=True))
 
 
-async def _dial_network(address: Address, secure: _Secure | None) -> ByteStream:
+async def _dial_network(address: Address, secure: _Secure | None, *, demands_local: bool) -> ByteStream:
     flow = Flow()
     try:
         transport, _ = await asyncio.get_running_loop().create_connection(
@@ -90,6 +111,8 @@ async def _dial_network(address: Address, secure: _Secure | None) -> ByteStream:
             binding=None if secure is None else secure.bind(transport),
             verified=secure is not None and secure.demands.verifies,
         )
+        if demands_local and not route.loopback:
+            raise InsecureRoute(address)
         if address.scheme in _WEBSOCKET:
             return await websocket.ask(flow, address, route)
     except BaseException:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from bobbin.errors import UsageError
 from bobbin.transport import failures, stdio, tcp, tls, unix_socket, websocket
 from bobbin.transport.base import Accept, ByteStream, Listener, Route, TransportError
+from bobbin.transport.certificate import CertificateError
 from bobbin.transport.flow import CLOSE_SECONDS, Flow, FlowStream
 from bobbin.transport.tcp import Remote
 from bobbin.transport.tls import TlsServer
@@ -60,11 +61,35 @@ class Handshakes(Struct, frozen=True, kw_only=True):
     count_per_origin_max: int = 64
 
 
+class Secure(Struct, frozen=True, kw_only=True):
+    """A server's certificate, ready for use."""
+
+    context: ssl.SSLContext
+    binding: bytes
+
+    @classmethod
+    def load(cls, settings: TlsServer) -> "Secure":
+        """Reads files, so an event loop that is in use lets a thread do it. Raises ``CertificateError``."""
+        binding = tls.binding_at_server(settings)
+        context = tls.server_context(settings)
+        if tls.binding_at_server(settings) != binding:
+            # Proofs would be bound to another certificate than the one that is shown.
+            raise CertificateError(f"{settings.certificate} was changed while it was read")
+        return cls(context=context, binding=binding)
+
+
+class Shown:
+    """The certificate that a server shows. Another one holds for every handshake that begins from then on."""
+
+    def __init__(self, settings: TlsServer) -> None:
+        self.secure = Secure.load(settings)
+
+
 async def listen(
     address: Address,
     accept: Accept,
     *,
-    tls: TlsServer | None = None,
+    tls: TlsServer | Shown | None = None,
     backlog: int = BACKLOG,
     handshakes: Handshakes = Handshakes(),  # noqa: B008 - a value that nobody can change
     refused: Refused = lambda reason, remote: None,  # noqa: ARG005 - nobody wants to hear it
@@ -72,7 +97,8 @@ async def listen(
     """Take streams at an address until closed. Raises ``TransportError``, and ``UsageError`` for unusable files.
 
     The port 0 lets the system choose. A name is listened on at all of its addresses. On ``stdio`` there is one stream.
-    ``refused`` hears of what connected and did not become a stream.
+    ``refused`` hears of what connected and did not become a stream. A ``Shown`` can be renewed while it is in use, and
+    several addresses can have the same one.
     """
     if (tls is None) == (address.scheme in _TLS):
         what = "needs a certificate and its key" if tls is None else "is not encrypted and takes no certificate"
@@ -87,24 +113,13 @@ async def listen(
                     address, [file.listening], accept, handshakes=handshakes, refused=refused, file=file
                 )
             case _:
-                secure = None if tls is None else _Secure.load(tls)
+                shown = Shown(tls) if isinstance(tls, TlsServer) else tls
                 sockets = await asyncio.to_thread(tcp.bind, address.host, address.port_number, backlog=backlog)
                 if address.port == 0:
                     address = msgspec.structs.replace(address, port=sockets[0].getsockname()[1])
-                return SocketListener(address, sockets, accept, handshakes=handshakes, refused=refused, secure=secure)
+                return SocketListener(address, sockets, accept, handshakes=handshakes, refused=refused, shown=shown)
     except (OSError, TransportError) as error:
         raise failures.explain(address, error) from error
-
-
-class _Secure(Struct, frozen=True, kw_only=True):
-    """A server's certificate, ready for use."""
-
-    context: ssl.SSLContext
-    binding: bytes
-
-    @classmethod
-    def load(cls, settings: TlsServer) -> "_Secure":
-        return cls(context=tls.server_context(settings), binding=tls.binding_at_server(settings))
 
 
 class _Handshake:
@@ -132,7 +147,7 @@ class SocketListener:
         *,
         handshakes: Handshakes,
         refused: Refused,
-        secure: _Secure | None = None,
+        shown: Shown | None = None,
         file: SocketFile | None = None,
     ) -> None:
         self._address = address
@@ -140,9 +155,9 @@ class SocketListener:
         self._accept = accept
         self._handshakes = handshakes
         self._refused = refused
-        self._secure = secure
+        self._shown = shown
         self._file = file
-        self._shakes_hands = secure is not None or address.scheme in _WEBSOCKET
+        self._shakes_hands = shown is not None or address.scheme in _WEBSOCKET
         """Whether the client has to say something before its stream is open."""
         self._loop = asyncio.get_running_loop()
         self._closed = False
@@ -256,7 +271,8 @@ class SocketListener:
         _run(self._accept, stream, self._tasks)
 
     async def _shake_hands(self, connection: socket.socket, remote: Remote) -> ByteStream:
-        secure = self._secure
+        # Once: what is shown and what proofs are bound to are of one certificate.
+        secure = None if self._shown is None else self._shown.secure
         flow = Flow()
         try:
             if self._file is None:

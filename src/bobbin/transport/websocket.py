@@ -35,7 +35,17 @@ FRAME_BYTES: Final = 128 * 1024
 PING_SECONDS: Final = 30.0
 """A link where nothing is said would be cut by the proxies on its way. Whether the peer lives is not asked by this."""
 
+FRAME_COST_BYTES: Final = 32
+"""What taking a frame costs, whatever is in it, counted in bytes that are taken in large frames."""
+SMALL_FRAMES_MAX: Final = 8_192
+"""Frames with nothing in them that may come at once. Larger ones make up for smaller ones, up to as many again."""
+SMALL_FRAMES_PER_SECOND: Final = 16
+"""What time makes up for: pings, and the short words of a link where little happens."""
+PARSED_AT_ONCE_BYTES: Final = 16 * 1024
+"""After so many bytes it is looked whether they were too many frames."""
+
 _Rules: TypeAlias = ClientProtocol | ServerProtocol
+_CREDIT_BYTES: Final = SMALL_FRAMES_MAX * FRAME_COST_BYTES
 _HEAD_END: Final = b"\r\n\r\n"
 _PASSED_ON: Final = frozenset({"forwarded", "via", "x-real-ip"})
 _PASSED_ON_PREFIX: Final = "x-forwarded-"
@@ -43,11 +53,32 @@ _RETRY_FROM: Final = 500
 _RETRY: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
+class FrameCredit:
+    """How many more small frames a peer may send.
+
+    Whoever cuts a stream into single bytes has the other end do hundreds of times the work for each of them. So every
+    frame costs, what is in it earns, and time earns a little. The credit has a bound: much that came in large frames
+    does not pay for many small ones afterwards.
+    """
+
+    def __init__(self, now: float) -> None:
+        """``now``: in seconds, by a clock that only goes forward."""
+        self._bytes = float(_CREDIT_BYTES)
+        self._now = now
+
+    def spend(self, frame_bytes: int, now: float) -> bool:
+        """One frame has come. Returns whether that is still in bounds."""
+        earned = frame_bytes + (now - self._now) * SMALL_FRAMES_PER_SECOND * FRAME_COST_BYTES
+        self._now = now
+        self._bytes = min(self._bytes + earned - FRAME_COST_BYTES, _CREDIT_BYTES)
+        return self._bytes >= 0
+
+
 class WebSocketStream:
     """An open WebSocket."""
 
-    def __init__(self, flow: Flow, rules: _Rules, route: Route, early: Iterable[object] = ()) -> None:
-        """``early`` is what came along with the last bytes of the handshake."""
+    def __init__(self, flow: Flow, rules: _Rules, route: Route, early: bytes = b"") -> None:
+        """``early`` is what came right after the handshake."""
         self._flow = flow
         self._rules = rules
         self._route = route
@@ -56,8 +87,9 @@ class WebSocketStream:
         self._refused: str | None = None
         """What the peer did that this side does not take."""
         self._loop = asyncio.get_running_loop()
+        self._credit = FrameCredit(self._loop.time())
         self._ping_timer = self._loop.call_later(PING_SECONDS, self._ping)
-        self._take(early)
+        self._parse(early)
 
     @property
     def route(self) -> Route:
@@ -74,10 +106,9 @@ class WebSocketStream:
                 # A peer that was killed says no farewell, over TCP either.
                 self._ended = True
                 return b""
-            self._rules.receive_data(data)
-            self._take(self._rules.events_received())
+            self._parse(data)
             self._reply()
-        return self._frames.popleft()
+        return self._joined()
 
     async def write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -100,10 +131,31 @@ class WebSocketStream:
         self._ping_timer.cancel()
         self._flow.abort()
 
+    def _parse(self, data: bytes) -> None:
+        for start in range(0, len(data), PARSED_AT_ONCE_BYTES):
+            self._rules.receive_data(data[start : start + PARSED_AT_ONCE_BYTES])
+            self._take(self._rules.events_received())
+            if self._refused is not None:
+                return
+
+    def _joined(self) -> bytes:
+        """What is there, in one piece: whoever reads pays for each piece, too."""
+        size, count = 0, 0
+        for frame in self._frames:
+            if count and size + len(frame) > READ_BYTES_MAX:
+                break
+            size, count = size + len(frame), count + 1
+        return b"".join(self._frames.popleft() for _ in range(count))
+
     def _take(self, events: Iterable[object]) -> None:
         """Sort frames. Each is bounded by the rules already."""
+        now = self._loop.time()
         for event in events:
             assert isinstance(event, Frame), "after the handshake there are only frames"
+            if not self._credit.spend(len(event.data), now):
+                self._refused = "the peer cuts what it says into too many small frames"
+                self._rules.fail(CloseCode.POLICY_VIOLATION, "too many small frames")
+                return
             match event.opcode:
                 case Opcode.BINARY | Opcode.CONT:
                     if event.data:
@@ -156,10 +208,9 @@ async def take(flow: Flow, route: Route) -> WebSocketStream:
     if rules.state is not State.OPEN:
         await flow.close()
         raise TransportError(f"what connected did not ask for a link: answered {response.status_code}", retry=False)
-    rules.receive_data(rest)
     if _is_passed_on(event):
         route = structs.replace(route, loopback=False)
-    return WebSocketStream(flow, rules, route, rules.events_received())
+    return WebSocketStream(flow, rules, route, rest)
 
 
 def _is_passed_on(request: Request) -> bool:
@@ -180,8 +231,7 @@ async def ask(flow: Flow, address: Address, route: Route) -> WebSocketStream:
     assert isinstance(event, Response), "a client hears an answer first"
     match rules.handshake_exc:
         case None:
-            rules.receive_data(rest)
-            return WebSocketStream(flow, rules, route, rules.events_received())
+            return WebSocketStream(flow, rules, route, rest)
         case InvalidStatus():
             status = event.status_code
             retry = status >= _RETRY_FROM or status in _RETRY

@@ -164,6 +164,31 @@ class Elements:
             self._failure = again(failure)
         raise again(self._failure)
 
+    def records(self) -> list[tuple[str, bytes]]:
+        """The records that come next, as far as they are complete and within their bounds, each with its name.
+
+        The same as ``next`` would give, in less time. Whatever else comes next is for ``next``.
+        """
+        found: list[tuple[str, bytes]] = []
+        if self._failure is not None or self._awaits_preface or Kind.RECORD not in self.admits:
+            return found
+        buffer, at = self._buffer, self._at
+        while name := _RECORD_NAME.match(buffer, at):
+            empty = buffer.find(_EMPTY_LINE, name.end() - 1, at + HEADER_BYTES_MAX)
+            line = buffer.rfind(b"\n", at, empty) if empty >= 0 else -1
+            length = _RECORD_LENGTH.fullmatch(buffer, line, empty + len(_EMPTY_LINE)) if line >= 0 else None
+            if length is None:
+                break
+            end = length.end() + int(length[1])
+            if end > len(buffer) or end - at > self._record_bytes_max:
+                break
+            found.append((name[1].decode("ascii"), bytes(buffer[at:end])))
+            at = end
+        if found:
+            self._in_phase = True
+            self._advance(at - self._at)
+        return found
+
     def finish(self) -> None:
         """The stream has ended. Raises ``Truncated`` unless that was at the end of a phase."""
         if self._failure is None and (self._awaits_preface or self._in_phase or self.buffered):

@@ -14,14 +14,17 @@ A driver does this, for as long as the link is up::
 and reads from the link only while ``decoder.wants_more``. What is decoded does not depend on how the bytes arrived.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, assert_never
 
+from bobbin import profile
 from bobbin.errors import PeerError, UsageError
 from bobbin.facts import block
 from bobbin.facts.block import BLOCK_BYTES_MAX
 from bobbin.facts.extract import Fact
-from bobbin.interlace import advertise
+from bobbin.facts.text import is_plain
+from bobbin.interlace.advertise import Renderer
 from bobbin.interlace.limits import Limits
 from bobbin.interlace.messages import (
     Advertise,
@@ -50,9 +53,11 @@ HELLO_BYTES_MAX: Final = 1024 * 1024
 _EARLY_BYTES_MAX: Final = {Awaits.SETUP: SETUP_BYTES_MAX, Awaits.HELLO: HELLO_BYTES_MAX}
 AHEAD_BYTES_MAX: Final = 256 * 1024
 """What is taken from the link while nothing is expected."""
-CHUNK_RECORDS_MAX: Final = 1_024
+CHUNK_RECORDS_MAX: Final = 4_096
 CHUNK_BYTES_MAX: Final = 4 * 1024 * 1024
 """What one part of a transfer holds."""
+_TOGETHER: Final = 64
+"""Lines that are made at once."""
 _SEND_BYTES: Final = 64 * 1024
 """About how many bytes of fact lines are handed on at a time."""
 
@@ -91,8 +96,8 @@ def encode(message: Message, *, source: Origin | None = None, fact_bytes_max: in
         case Advertise():
             yield from _bounded(_advertise_lines(message, source), fact_bytes_max)
         case Request():
-            wanted = ((MAY_REQUEST, (record,)) for record in message.records)
-            yield from _within([*wanted, *_tick(message.tick)], fact_bytes_max)
+            lines = chain(_request_lines(message.records), map(_line, _tick(message.tick)))
+            yield from _bounded(lines, fact_bytes_max)
         case Transfer():
             yield from _encode_transfer(message, fact_bytes_max)
             if not message.last:
@@ -105,14 +110,27 @@ def encode(message: Message, *, source: Origin | None = None, fact_bytes_max: in
 def _advertise_lines(message: Advertise, source: Origin | None) -> Iterator[bytes]:
     if message.records and source is None:
         raise UsageError("advertisement records are encoded with the source that they are from")
-    for record in message.records:
-        assert source is not None
-        yield advertise.render(record.record, source, record.fields)
+    if source is not None:
+        render = Renderer(source).render
+        for record in message.records:
+            yield render(record.record, record.fields)
     for part in message.partitions:
         yield _line((PARTITION, (part.prefix, str(part.count), b64a.encode(part.root))))
     yield from (_line((LIST, (prefix,))) for prefix in message.lists)
     yield from (_line((NARROW, (prefix,))) for prefix in message.narrows)
     yield from map(_line, _tick(message.tick))
+
+
+def _request_lines(records: Sequence[str]) -> Iterator[bytes]:
+    """A line for each record, many at a time where no name needs a closer look."""
+    for start in range(0, len(records), _TOGETHER):
+        some = records[start : start + _TOGETHER]
+        said = "".join(some)
+        if said.isascii() and is_plain(said) and max(map(len, some)) <= profile.FACT_VALUE_BYTES_MAX:
+            lines = f"')\n{MAY_REQUEST}('".join(some)
+            yield f"{MAY_REQUEST}('{lines}')\n".encode()
+        else:
+            yield from (_line((MAY_REQUEST, (record,))) for record in some)
 
 
 def _encode_transfer(message: Transfer, fact_bytes_max: int) -> Iterator[bytes]:
@@ -275,7 +293,13 @@ class Decoder:
         self._response_bytes = 0
 
     def _take_all(self, messages: list[Message]) -> None:
-        while self._awaits is not Awaits.NOTHING and (element := self._stream.next()):
+        while self._awaits is not Awaits.NOTHING:
+            if self._awaits is Awaits.TRANSFER:
+                for record, raw in self._stream.records():
+                    self._respond(Delivered(record=record, raw=raw), len(raw), messages)
+            element = self._stream.next()
+            if element is None:
+                return
             self._take(element, messages)
 
     def _take(self, element: Element, messages: list[Message]) -> None:

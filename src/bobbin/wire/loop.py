@@ -5,6 +5,7 @@ digest is taken over the bytes as they came: lines have one spelling and the ord
 canonical ones.
 """
 
+from operator import lt
 from typing import Final
 
 from bobbin import profile
@@ -31,6 +32,10 @@ _NOWHERE: Final = ("", 0, "")
 _SHORT: Final = profile.FACT_VALUE_BYTES_MAX // 4
 """No value in a text of so few characters can be too long."""
 _HEAD: Final = f"{ADVERTISED}('"
+_ALIKE_MAX: Final = 256
+_WANTED: Final = f"{MAY_REQUEST}('"
+_TICK: Final = f"{TICK_READY}('"
+_END: Final = "')\n"
 
 
 def lines_max(bytes_max: int) -> int:
@@ -153,6 +158,9 @@ class _Listing:
         self._last = ""
         self._place = _NOWHERE
         self._fields: list[ClaimedField] = []
+        self._tail: Final = f"','{source}')"
+        self._alike: Final[dict[str, tuple[list[str], tuple[ClaimedField, ...]]]] = {}
+        """By what is left of a record's lines without its name: what stood between the names, and the fields."""
         self._names: dict[str, str] = {}
         """Names that were found good, each kept once."""
 
@@ -198,19 +206,22 @@ class _Listing:
     def close(self, canonical: str) -> None:
         """The lines of the record that is being read, if any, are these, the last without its LF."""
         if self.current:
-            digest = record_digest(f"{canonical}\n".encode())
-            self.records.append(Advertisement(record=self.current, fields=tuple(self._fields), digest=digest))
-            self.current = ""
+            self._close_as(tuple(self._fields), canonical)
 
     def take_quickly(self, before: int, piece: str) -> int:
         """Take a record whose lines are as they usually are, and say how many; 0 where they are not.
 
         ``piece`` is everything from the record's hash text on.
         """
+        record, tail, rest = piece.partition(self._tail)
+        bare = piece.replace(record, "")
+        if (known := self._alike.get(bare)) and record.join(known[0]) == piece:
+            self.open(before + 1, record, self._source)
+            self._close_as(known[1], _HEAD + piece)
+            return 1 + len(known[1])
         # Without escapes, what stands between two quotes is a value as it is.
         if "\\" in piece:
             return 0
-        record, tail, rest = piece.partition(f"','{self._source}')")
         shared, *fields = rest.split(f"\n{ADVERTISED_FIELD}('{record}','{self._source}','")
         said = "".join(fields)
         # What can be printed is no control character, so no LF.
@@ -226,8 +237,23 @@ class _Listing:
                 raise MalformedBlock(number, f"it is no {ADVERTISED_FIELD} with five values")
             name, index, value = parts
             self.take_field(number, name, index, value[:-2])
-        self.close(_HEAD + piece)
+        told = tuple(self._fields)
+        self._remember(bare, piece.split(record), told)
+        self._close_as(told, _HEAD + piece)
         return number - before
+
+    def _remember(self, bare: str, pieces: list[str], fields: tuple[ClaimedField, ...]) -> None:
+        """The lines of another record may be just like these, but for its name."""
+        # Each line names the record once, and no value does.
+        if len(pieces) == len(fields) + 2:
+            if len(self._alike) >= _ALIKE_MAX:
+                self._alike.clear()
+            self._alike[bare] = pieces, fields
+
+    def _close_as(self, fields: tuple[ClaimedField, ...], canonical: str) -> None:
+        digest = record_digest(f"{canonical}\n".encode())
+        self.records.append(Advertisement(record=self.current, fields=fields, digest=digest))
+        self.current = ""
 
 
 def _text(raw: bytes, bytes_max: int) -> str:
@@ -253,6 +279,27 @@ def _foreign(origin: str) -> Abort:
 
 def read_request(raw: bytes, *, bytes_max: int) -> Request:
     """The block of the request phase."""
+    quickly = _read_plain_request(_text(raw, bytes_max))
+    return _read_request(raw, bytes_max) if quickly is None else quickly
+
+
+def _read_plain_request(text: str) -> Request | None:
+    """A request as it usually is: hash texts in order, and perhaps a tick at the end. None for any other."""
+    tick: str | None = None
+    before, _, last = text[:-1].rpartition("\n")
+    if last.startswith(_TICK):
+        text, tick = f"{before}\n", last[len(_TICK) : -2]
+        if not last.endswith("')") or not is_plain(tick) or len(tick) > _SHORT:
+            return None
+    if not (text.startswith(_WANTED) and text.endswith(_END)):
+        return None
+    records = text[len(_WANTED) : -len(_END)].split(f"{_END}{_WANTED}")
+    if not all(map(texts.RECORD.fullmatch, records)) or not all(map(lt, records, records[1:])):
+        return None
+    return Request(records=tuple(records), tick=tick)
+
+
+def _read_request(raw: bytes, bytes_max: int) -> Request:
     records: list[str] = []
     tick = _Tick()
     last = ""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bobbin.cli.elsewhere import Chosen, Demands, find_elsewhere, find_folder
+from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import LARGE, Limits
 from bobbin.lace import Lace
@@ -107,7 +108,6 @@ def test_an_address_that_nobody_is_known_at(knowing: Path, ding: Path) -> None:
         ("tcp:h:1", Demands(pin=_PIN), "shows no certificate"),
         ("tls:h:1", Demands(pin=_PIN, authorities=Path("ca.pem")), "choose one"),
         ("tls:h:1", Demands(pin="ab"), "64 hexadecimal digits"),
-        ("tls:h:1", Demands(peers=Path("/nowhere/peers.toml")), "there is no file"),
     ],
 )
 def test_what_makes_no_sense_is_said_before_anybody_is_dialled(
@@ -115,6 +115,19 @@ def test_what_makes_no_sense_is_said_before_anybody_is_dialled(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         find_elsewhere(knowing, peer, demands, Chosen())
+
+
+@pytest.mark.parametrize(
+    ("demands", "said"),
+    [
+        (Demands(peers=Path("nowhere/peers.toml")), "there is no file nowhere/peers.toml"),
+        (Demands(peers=Path("nowhere/peers.toml"), trust_new="new"), "there is no folder nowhere"),
+        (Demands(authorities=Path("nowhere/ca.pem")), "there is no file nowhere/ca.pem"),
+    ],
+)
+def test_what_is_missing_is_said_before_anybody_is_dialled(knowing: Path, demands: Demands, said: str) -> None:
+    with pytest.raises(MissingFile, match=said):
+        find_elsewhere(knowing, "tls:h:1", demands, Chosen())
 
 
 def test_a_folder_is_not_dialled(knowing: Path, tmp_path: Path) -> None:

@@ -1,13 +1,19 @@
 """Every error has a code, every code has a meaning, and the manual shows the same table."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import typer
 
+from bobbin.cli.app import app
 from bobbin.cli.exit_codes import MEANING, ExitCode, of_error
 from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
 from bobbin.store.base import DamagedStore, StoreError
+from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
+from tests.unit.cli.policy_texts import DING
 
 _PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
 
@@ -46,3 +52,123 @@ def test_damage_is_the_laces_affair_and_other_trouble_of_a_store_the_machines() 
     assert of_error(DamagedStore("x")) is ExitCode.INTEGRITY
     assert of_error(StoreError("x", retry=False)) is ExitCode.RESOURCE
     assert of_error(StoreError("x", retry=True)) is ExitCode.TRY_AGAIN
+
+
+# ---- what is not there ----------------------------------------------------------------------------------------------
+
+_OTHER_PAGES: Final = frozenset({"pipeline", "lake"})
+"""Groups of commands whose tests say what is missing there."""
+_MAKES_ITS_FOLDER: Final = frozenset({"init"})
+
+_TLS: Final = "tls:127.0.0.1:1"
+_PEER: Final = {"--peer": VERIFIER}
+_AT: Final = {"--group": "u", "--app": "a", "--name": "n"}
+_CALLS: Final[dict[str, dict[str, str]]] = {
+    "put": {"folder": "LACE", "file": "FILE", **_AT},
+    "get": {"folder": "LACE", "wanted": PLEX_1},
+    "list": {"folder": "LACE"},
+    "show": {"folder": "LACE", "wanted": PLEX_1},
+    "sign": {"folder": "LACE", "wanted": PLEX_1},
+    "facts": {"folder": "LACE", "predicate": "Have"},
+    "remove": {"folder": "LACE", "wanted": PLEX_1, "--reason": "test"},
+    "lift": {"folder": "LACE", "wanted": PLEX_1},
+    "refusals": {"folder": "LACE"},
+    "import": {"folder": "LACE", "files": "FILE"},
+    "export": {"folder": "LACE", "file": "FILE"},
+    "verify": {"target": "FILE"},
+    "sync": {"folder": "LACE", "peer": "OTHER", "--policy": "POLICY"},
+    "follow": {"folder": "LACE", "peer": _TLS, "--policy": "POLICY"},
+    "replay": {"file": "FILE"},
+    "serve": {"folder": "LACE"},
+    "links": {"folder": "LACE"},
+    "top": {"folder": "LACE"},
+    "stat": {"folder": "LACE"},
+    "fsck": {"folder": "LACE"},
+    "backup": {"folder": "LACE", "target": "copy"},
+    "compact": {"folder": "LACE"},
+    "key new": {"folder": "LACE", "name": "another"},
+    "key show": {"folder": "LACE"},
+    "key list": {"folder": "LACE"},
+    "quarantine list": {"folder": "LACE"},
+    "quarantine show": {"folder": "LACE", "number": "1"},
+    "quarantine release": {"folder": "LACE", "numbers": "1"},
+    "policy check": {"files": "POLICY"},
+    "policy id": {"file": "POLICY"},
+    "policy fmt": {"file": "POLICY"},
+    "policy test": {"files": "POLICY"},
+    "policy eval": {"folder": "LACE", "file": "POLICY", **_PEER},
+    "policy diff": {"folder": "LACE", "old": "POLICY", "new": "POLICY", **_PEER},
+    "policy explain": {"folder": "LACE", "wanted": PLEX_1, "--policy": "POLICY", **_PEER},
+    "remote get": {"folder": "LACE", "peer": _TLS, "wanted": PLEX_1},
+    "remote list": {"folder": "LACE", "peer": _TLS, "place": "//u//"},
+    "remote put": {"folder": "LACE", "peer": _TLS, "records": PLEX_1},
+    "statement show": {"folder": "LACE", "wanted": PLEX_1},
+    "statement check": {"folder": "LACE", "wanted": PLEX_1, "--policy": "POLICY"},
+    "peers list": {"folder": "LACE"},
+    "peers show": {"folder": "LACE", "name": "lab"},
+    "peers add": {"folder": "LACE", "name": "lab", "--verifier": VERIFIER.replace("V.O", "V.P")},
+    "peers remove": {"folder": "LACE", "name": "lab"},
+}
+"""How each command is called, with everything there; capitals stand for what the test has made."""
+_OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {
+    ("sync", "--ca"): {"peer": _TLS},
+    ("sync", "--peers"): {"peer": _TLS},
+    ("policy eval", "--selector"): {"file": "QUERY"},
+}
+_NAMED_OTHERWISE: Final = {("policy diff", "old"): "FILE", ("policy diff", "new"): "FILE"}
+"""Files whose place on the command line is called something else."""
+
+
+def _commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- click's
+    command = typer.main.get_command(app) if command is None else command
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path), command
+        return
+    for name, child in below.items():
+        if (*path, name)[0] not in _OTHER_PAGES:
+            yield from _commands(child, (*path, name))
+
+
+def _places(command: Any) -> dict[str, str]:  # noqa: ANN401 -- click's own class
+    """The parameters of a command, with what stands there: arguments by name in their order, options as typed."""
+    return {
+        parameter.opts[0] if parameter.param_type_name == "option" else parameter.name: parameter.metavar or ""
+        for parameter in command.params
+    }
+
+
+def _cases() -> Iterator[tuple[str, str, ExitCode]]:
+    for name, command in _commands():
+        for place, metavar in _places(command).items():
+            kind = _NAMED_OTHERWISE.get((name, place), metavar)
+            if kind in ("FILE", "FILE|DIR"):
+                yield name, place, ExitCode.RESOURCE
+            elif kind == "DIR" and name not in _MAKES_ITS_FOLDER:
+                yield name, place, ExitCode.USAGE
+    yield "sync", "peer", ExitCode.USAGE  # the folder of a lace, too
+
+
+@pytest.mark.parametrize(("name", "place", "code"), [*_cases()])
+def test_what_is_missing_ends_every_command_alike(
+    name: str, place: str, code: ExitCode, filled: Path, tmp_path: Path, cli: Cli
+) -> None:
+    """A file that is not there, to read or to write into a folder: 4. A lace that is not there: 2."""
+    there = {"LACE": filled, "OTHER": tmp_path / "y.lace", "FILE": tmp_path / "file"}
+    there |= {"POLICY": tmp_path / "ding.policy", "QUERY": tmp_path / "ding.query"}
+    cli("init", there["OTHER"])
+    there["FILE"].write_bytes(b"hello")
+    there["POLICY"].write_text(DING)
+    there["QUERY"].write_text("Queryable(P,O) :- OwnSelected(P), Viewer(O).\n")
+    missing = tmp_path / "none" / "here"
+    called = {**_CALLS[name], **_OTHERWISE.get((name, place), {}), place: str(missing)}
+    places = _places(dict(_commands())[name])
+    assert called.keys() <= places.keys(), "the table names what there is"
+    words: list[str | Path] = [*name.split()]
+    words += [there.get(called[one], called[one]) for one in places if one in called and not one.startswith("-")]
+    for option, value in called.items():
+        words += [option, there.get(value, value)] if option.startswith("-") else []
+    answer = cli(*words)
+    assert answer.code == code, answer.err
+    assert str(missing) in answer.err or str(missing.parent) in answer.err
+    assert not missing.parent.exists()

@@ -70,6 +70,39 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
     assert link_text.duration_text(seconds) == text
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (185, "3 min"), (86_399, "23 h"), (360_000, "4 d")])
+def test_lengths_of_time_in_brief(seconds: float, text: str) -> None:
+    assert link_text.brief_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (99_999, "99,999"),
+        (100_000, "100 k"),
+        (1_234_567, "1.2 M"),
+        (99_960_000, "100 M"),
+        (123_456_789, "123 M"),
+        (12_345_678_901, "12.3 G"),
+    ],
+)
+def test_numbers_in_brief(count: int, text: str) -> None:
+    assert link_text.brief_count(count) == text
+    assert len(text) <= 6
+
+
+def test_a_node_that_is_not_well_says_how_and_why() -> None:
+    def first(**changes: str) -> str:
+        return next(link_text.node_lines(Output(as_json=False), structs.replace(STATUS, **changes)))
+
+    down = first(condition="degraded", health="1 of 2 followed peers without a link (link-lost 1)")
+    assert down.startswith("node        degraded: 1 of 2 followed peers without a link (link-lost 1) · up")
+    assert first(condition="stopping", health="stopping").startswith("node        stopping · up")
+    older = first(health="the store failed: disk full")
+    assert older.startswith("node        the store failed: disk full · up"), "a node of a version without conditions"
+
+
 def test_how_long_ago() -> None:
     assert link_text.ago_text("1640995290:000000000", _NOW) == "10 s ago"
     assert link_text.ago_text(_NOW, "1640995290:000000000") == "0 s ago", "a clock that was set back"

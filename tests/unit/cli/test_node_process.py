@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import signal
+import socket
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,9 +22,11 @@ from bobbin.config.reload import Origin, Reloader, load
 from bobbin.errors import UsageError
 from bobbin.lace import Lace
 from bobbin.runtime.admin import AdminError
+from bobbin.runtime.connection import Destination
 from bobbin.runtime.log import make_log
 from bobbin.runtime.node_settings import NodeSettings
 from bobbin.transport import certificate as certificates
+from bobbin.transport.base import ByteStream, TransportError
 from bobbin.wire import address
 from tests.support.nodes import until
 from tests.support.served import Served
@@ -185,6 +188,82 @@ def test_a_node_has_something_to_do(elsewhere: Path) -> None:
     with (elsewhere / "peers.toml").open("a") as file:
         file.write('address = "tcp:127.0.0.1:1"\nfollow = true\n')
     check_purpose(load(Origin(layout=Layout(elsewhere))))
+
+
+def _dialled(where: str, pin: bytes) -> Awaitable[ByteStream]:
+    return Destination(address=address.parse(where), certificate=pin).dial()
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(elsewhere: Path, tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text('[tls]\ncertificate = "c.pem"\nkey = "k.pem"\n')
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    old = certificates.create(*files, names=["localhost"])
+    new = certificates.create(tmp_path / "new.pem", tmp_path / "new.key", names=["localhost"])
+    scene = _Scene(elsewhere, "tls:127.0.0.1:0", "wss:127.0.0.1:0", file=config)
+
+    async def act() -> None:
+        listening = scene.told.last("started")["listening"]
+        assert isinstance(listening, list)
+        # Half of a renewal: the files do not fit, so the old certificate stays.
+        (tmp_path / "new.pem").replace(files[0])
+        await until(lambda: "reload-failed" in scene.told.names)
+        assert "no certificate and its key" in str(scene.told.last("reload-failed")["message"])
+        for where in listening:
+            await (await _dialled(str(where), old)).close()
+        (tmp_path / "new.key").replace(files[1])
+        await until(lambda: "reloaded" in scene.told.names)
+        assert scene.told.last("reloaded")["certificate"] == f"sha256:{new.hex()}"
+        for where in listening:
+            stream = await _dialled(str(where), new)
+            assert stream.route.binding == new
+            await stream.close()
+            with pytest.raises(TransportError, match="pin"):
+                await _dialled(str(where), old)
+        assert scene.told.last("reloaded")["listening"] == listening
+
+    scene.run(act)
+    assert scene.told.names.count("reload-failed") == 1
+    assert '"event":"certificate-renewed"' in scene.log.getvalue()
+
+
+def test_a_signal_renews_a_certificate_that_the_node_made_itself(elsewhere: Path) -> None:
+    scene = _Scene(elsewhere, "tls:127.0.0.1:0")
+
+    async def act() -> None:
+        made = Layout(elsewhere)
+        made.certificate.unlink()
+        made.certificate_key.unlink()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: "reloaded" in scene.told.names)
+
+    scene.run(act)
+    before, after = scene.told.last("started")["certificate"], scene.told.last("reloaded")["certificate"]
+    assert before != after
+    assert after == f"sha256:{certificates.fingerprint(Layout(elsewhere).certificate).hex()}"
+
+
+def test_a_certificate_stays_where_the_rest_of_a_change_cannot_be_taken_up(elsewhere: Path, tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    text = '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\n'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        here = f'"tls:127.0.0.1:0", "tcp:127.0.0.1:{taken.getsockname()[1]}"'
+        config.write_text(f'listen = ["tls:127.0.0.1:0"]\n{text}')
+        old = certificates.create(tmp_path / "c.pem", tmp_path / "k.pem", names=["localhost"])
+        certificates.create(tmp_path / "d.pem", tmp_path / "e.pem", names=["localhost"])
+        scene = _Scene(elsewhere, file=config)
+
+        async def act() -> None:
+            changed = text.replace("c.pem", "d.pem").replace("k.pem", "e.pem")
+            config.write_text(f"listen = [{here}]\n{changed}")
+            await until(lambda: "reload-failed" in scene.told.names)
+            listening = scene.told.last("started")["listening"]
+            assert isinstance(listening, list)
+            await (await _dialled(str(listening[0]), old)).close()
+
+        scene.run(act)
 
 
 # ---- the certificate ------------------------------------------------------------------------------------------------

@@ -65,4 +65,7 @@ def test_there_is_a_bound() -> None:
     for _ in range(PROBLEMS_MAX + 5):
         findings.add(_FILE, "key", "no")
     findings.add_mistakes(_FILE, [_MISTAKE] * (PROBLEMS_MAX + 5))
-    assert len(findings) == 2 * PROBLEMS_MAX
+    assert len(findings) == 2 * (PROBLEMS_MAX + 5), "what is not shown was found all the same"
+    with pytest.raises(InvalidConfiguration) as failure:
+        findings.raise_if_any()
+    assert (len(failure.value.problems), len(failure.value.mistakes)) == (PROBLEMS_MAX, PROBLEMS_MAX)

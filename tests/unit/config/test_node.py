@@ -52,7 +52,7 @@ def test_every_table_is_taken_over(write: Write, tmp_path: Path) -> None:
 
         [tls]
         certificate = "tls/c.pem"
-        key = "/etc/ssl/private/k.pem"
+        key = "private/k.pem"
 
         [default]
         policy = "x.policy"
@@ -78,12 +78,15 @@ def test_every_table_is_taken_over(write: Write, tmp_path: Path) -> None:
         endpoint = "http://collector.example:4318"
         """
     )
+    for path in (tmp_path / "tls" / "c.pem", tmp_path / "private" / "k.pem"):
+        path.parent.mkdir()
+        path.touch()
     config = read_node(file)
     settings = config.settings
     assert [str(one) for one in settings.listen] == ["tls:0.0.0.0:4791", "unix:/run/bobbin.sock", "tcp:127.0.0.1"]
     assert (config.key, config.peers) == ("node", tmp_path / "friends.toml")
     assert config.certificate == CertificateFiles(
-        certificate=tmp_path / "tls" / "c.pem", key=Path("/etc/ssl/private/k.pem")
+        certificate=tmp_path / "tls" / "c.pem", key=tmp_path / "private" / "k.pem"
     )
     assert config.defaults.selector is not None
     assert config.defaults.selector.identifier == compile_selector(_POLICY).identifier

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.config.findings import InvalidConfiguration, InvalidPolicies
+from bobbin.config.findings import PROBLEMS_MAX, InvalidConfiguration, InvalidPolicies
 from bobbin.config.layout import Layout
 from bobbin.config.node import Overrides
 from bobbin.config.reload import Loaded, Origin, Reloader, load
@@ -200,3 +200,87 @@ def test_without_a_default_a_peer_without_a_policy_is_refused(origin: Origin) ->
     assert len(load(origin).roster) == 2
     with pytest.raises(InvalidConfiguration, match="no policy of its own"):
         load(Origin(layout=origin.layout))
+
+
+def test_everything_that_is_wrong_is_said_at_once(origin: Origin, tmp_path: Path) -> None:
+    """Whatever is wrong in one place, a missing policy included, hides nothing that is wrong elsewhere."""
+    _write(
+        tmp_path / "node.toml",
+        'listen = ["nonsense"]\nbogus = 1\n[links]\ntotal_max = 0\n[default]\npolicy = "none.policy"\n'
+        'query_policy = "none.query"\n[tls]\ncertificate = "none.pem"\nkey = "none.key"\n',
+    )
+    _write(tmp_path / "wrong.policy", "No\n")
+    _write(
+        origin.layout.peers,
+        _LAB.replace('name = "lab"', 'name = "lab"\ncolour = "red"')
+        + _SECOND
+        + 'policy = "gone.policy"\nfollow = true\n[[peer]]\nname = "three"\nunproven = true\n'
+        + f'address = "tcp:127.0.0.1"\npolicy = "{tmp_path / "wrong.policy"}"\n',
+    )
+    with pytest.raises(InvalidConfiguration) as failure:
+        load(origin)
+    assert [problem.key for problem in failure.value.problems] == [
+        "bogus",
+        "links.total_max",
+        "listen 1",
+        "tls.certificate",
+        "tls.key",
+        "default.policy",
+        "default.query_policy",
+        "peer 1 (lab), colour",
+        "peer 2 (two), follow",
+        "peer 2 (two), policy",
+    ]
+    assert {mistake.file.name for mistake in failure.value.mistakes} == {"wrong.policy"}
+
+
+def test_a_peer_without_any_policy_is_said_beside_other_mistakes(origin: Origin, tmp_path: Path) -> None:
+    _write(tmp_path / "node.toml", 'listen = ["nonsense"]\n')
+    _write(origin.layout.peers, _LAB + _SECOND)
+    with pytest.raises(InvalidConfiguration) as failure:
+        load(origin)
+    assert [problem.key for problem in failure.value.problems] == ["listen 1", "peer 2 (two), policy"]
+
+
+def test_a_default_table_that_is_wrong_is_not_blamed_on_the_peers(origin: Origin, tmp_path: Path) -> None:
+    _write(tmp_path / "node.toml", '[default]\npolcy = "default.policy"\n')
+    _write(origin.layout.peers, _LAB + _SECOND)
+    with pytest.raises(InvalidConfiguration) as failure:
+        load(origin)
+    assert [problem.key for problem in failure.value.problems] == ["default.polcy"]
+
+
+def test_peers_are_looked_at_beside_a_configuration_that_cannot_be_read(origin: Origin, tmp_path: Path) -> None:
+    _write(tmp_path / "node.toml", "listen = \n")
+    _write(origin.layout.peers, _LAB + _SECOND + "follow = true\n")
+    with pytest.raises(InvalidConfiguration) as failure:
+        load(origin)
+    assert [problem.key for problem in failure.value.problems] == ["", "peer 2 (two), follow"]
+
+
+def test_a_file_that_is_wrong_from_top_to_bottom_is_an_error_like_others(origin: Origin, tmp_path: Path) -> None:
+    """Beyond the number that is shown, what is wrong must not be taken for right."""
+    wrong = "".join(f"no_{number} = 1\n" for number in range(2 * PROBLEMS_MAX))
+    _write(tmp_path / "node.toml", wrong + "links = 1\nreconnect = 1\nmetrics = 1\nlog = 1\n")
+    with pytest.raises(InvalidConfiguration) as failure:
+        load(origin)
+    assert len(failure.value.problems) == PROBLEMS_MAX
+
+
+def test_the_files_of_a_certificate_are_watched(origin: Origin, tmp_path: Path) -> None:
+    _write(
+        tmp_path / "node.toml", '[tls]\ncertificate = "c.pem"\nkey = "k.pem"\n[default]\npolicy = "default.policy"\n'
+    )
+    for name in ("c.pem", "k.pem"):
+        _write(tmp_path / name, "old")
+    reloader = Reloader(origin)
+    assert {path.name for path in reloader.files} >= {"c.pem", "k.pem"}
+    _write(tmp_path / "c.pem", "new")
+    assert isinstance(_settle(reloader), Loaded)
+
+
+def test_where_the_peers_are_read_from_is_said_in_full(origin: Origin, tmp_path: Path) -> None:
+    assert Reloader(origin).peers_file == str(origin.layout.peers.resolve())
+    _write(tmp_path / "node.toml", 'peers = "friends.toml"\n[default]\npolicy = "default.policy"\n')
+    _write(tmp_path / "friends.toml", "")
+    assert Reloader(origin).peers_file == str((tmp_path / "friends.toml").resolve())

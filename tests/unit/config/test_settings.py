@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.config.settings import FORMAT, DamagedSettings, Settings, read_settings, write_settings
-from bobbin.errors import BobbinError, ResourceError
+from bobbin.errors import BobbinError, ResourceError, UsageError
 from bobbin.records import tai
 
 _GOOD = 'format = 1\ncreated = "1640995200:000000000"\ndefault_key = "main"\n'
@@ -19,6 +19,21 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, insta
     settings = Settings(format=FORMAT, created=tai.render(instant), default_key=name)
     write_settings(path, settings)
     assert read_settings(path) == settings
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_the_place_of_a_lake_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, lake: str) -> None:
+    path = tmp_path_factory.mktemp("settings") / "lace.toml"
+    settings = Settings(format=FORMAT, created="1640995237:000000000", lake=lake)
+    write_settings(path, settings)
+    assert read_settings(path) == settings
+
+
+def test_a_place_that_is_no_text_is_not_written(tmp_path: Path) -> None:
+    settings = Settings(format=FORMAT, created="1640995237:000000000", lake="/x/\udcff")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_settings(tmp_path / "lace.toml", settings)
+    assert not (tmp_path / "lace.toml").exists()
 
 
 def test_the_file_says_when_the_lace_was_created_in_words(tmp_path: Path) -> None:

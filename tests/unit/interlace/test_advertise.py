@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from bobbin.errors import UsageError
 from bobbin.facts import block
 from bobbin.interlace import merkle
-from bobbin.interlace.advertise import advertisement, canonical_fields, digested, record_digest, render
+from bobbin.interlace.advertise import Renderer, advertisement, canonical_fields, digested, record_digest, render
 from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.partitions import payload
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
+from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
 from bobbin.records import b64a
 from tests.policy_worlds import ALICE, plex
 
@@ -142,3 +143,35 @@ def test_a_digest_that_comes_later_changes_nothing_else() -> None:
     bare = Advertisement(record=whole.record, fields=whole.fields)
     assert digested(bare, Origin("source:0")) == whole
     assert digested(whole, Origin("source:1")) is whole
+
+
+_PARTS = st.text(alphabet="aé'\\\\Z0", max_size=3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([_PLEX_1, "P.x.K9", "it's", "é", "a" * 4097]), st.integers(0, 2))),
+    st.lists(st.lists(st.tuples(_PARTS, _PARTS), max_size=3), min_size=3, max_size=3),
+)
+def test_one_renderer_for_many_records_says_what_one_for_each_would(
+    asked: list[tuple[str, int]], said: list[list[tuple[str, str]]]
+) -> None:
+    choices = [tuple(ClaimedField(name, "0", value) for name, value in some) for some in said]
+    renderer = Renderer(_SOURCE)
+    for record, number in asked:
+        claims = [(ADVERTISED_FIELD, (record, ALICE, one.name, one.index, one.value)) for one in choices[number]]
+        try:
+            expected = block.render([(ADVERTISED, (record, ALICE)), *claims])
+        except UsageError:
+            with pytest.raises(UsageError):
+                renderer.render(record, choices[number])
+            continue
+        assert renderer.render(record, choices[number]) == expected
+        assert renderer.digest(record, choices[number]) == record_digest(expected)
+
+
+def test_a_renderer_does_not_keep_all_that_was_ever_said() -> None:
+    renderer = Renderer(_SOURCE)
+    for number in range(1000):
+        fields = (ClaimedField("Name", "0", str(number)),)
+        assert renderer.render(_PLEX_1, fields) == render(_PLEX_1, _SOURCE, fields)
+    assert len(renderer._known) <= 256

@@ -110,3 +110,15 @@ def test_a_copy_goes_its_own_way() -> None:
     assert (told[0].record in other, told[1].record in other) == (False, True)
     held.check()
     other.check()
+
+
+@pytest.mark.parametrize("with_digests", [False, True])
+def test_many_advertisements_are_taken_as_one_is(*, with_digests: bool) -> None:
+    told = _told(_ONE)
+    bare = {one.record: Advertisement(record=one.record, fields=one.fields) for one in told[10:]}
+    expected = _catalogue(_ONE, told, with_digests=with_digests)
+    made = _catalogue(_ONE, told[:10], with_digests=with_digests)
+    made.add_all(bare)
+    made.check()
+    assert made.summaries() == expected.summaries() == _summed(told).summaries()
+    assert made[told[-1].record] == (told[-1] if with_digests else bare[told[-1].record])

@@ -1,6 +1,6 @@
 """What holds as long as a plan does: evaluation, time, and what is remembered of a link."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Unpack
 
 import pytest
@@ -298,3 +298,13 @@ def test_a_memory_knows_what_could_not_be_described() -> None:
     again.evaluate()
     assert record(1).hash in again.offers
     assert again.memory().undescribed == frozenset()
+
+
+def test_what_is_served_next_is_told_to_the_store() -> None:
+    class Expecting(Watched):
+        def expect(self, records: Sequence[str]) -> None:
+            told.extend(records)
+
+    told: list[str] = []
+    _epoch(Expecting(records(1))).expect([record(0).hash])
+    assert told == [record(0).hash]

@@ -357,3 +357,77 @@ def test_a_claim_that_lies_in_no_child_does_not_stay() -> None:
     learned.end_phase()
     assert stray.record not in learned
     assert len(learned) == len(claims)
+
+
+# ---- what needs no question -----------------------------------------------------------------------------------------
+
+
+def _own(claims: tuple[Advertisement, ...]) -> Offers:
+    """The same records, as this side offers them."""
+    offers = Offers(2, Origin("source:1"))
+    offers.update([advertisement(one.record, Origin("source:1"), one.fields) for one in claims], ())
+    return offers
+
+
+def _recognised(own: Offers, claims: tuple[Advertisement, ...], held: tuple[Advertisement, ...] = ()) -> Learned:
+    learned = Learned(2, held, _SOURCE)
+    learned.changes()
+    learned.open(Advertise(partitions=_summaries(claims)), _LIMITS, own.under)
+    return learned
+
+
+@pytest.mark.parametrize("held", [0, 20, 60])
+def test_claims_that_this_side_could_make_itself_are_not_asked_for(held: int) -> None:
+    """Nor what was known before together with those: each side has now what one of them had."""
+    claims = _claims(100)
+    learned = _recognised(_own(claims[held // 2 :]), claims, claims[:held])
+    questions = learned.ask(_LIMITS, Service())
+    assert not questions.lists
+    assert not questions.narrows
+    learned.end_phase()
+    learned.check()
+    assert [(one.record, one.fields) for one in learned.advertisements()] == [
+        (one.record, one.fields) for one in claims
+    ]
+    assert learned.changes().claimed == {one.record: one.fields for one in claims[held:]}
+    assert learned.summary() == _summaries(claims)
+    assert learned.unsaved
+
+
+def test_what_was_claimed_and_is_not_any_more_is_withdrawn_without_a_question() -> None:
+    claims = _claims(40)
+    extra = advertisement(f"P.{payload(claims[0].record)[:2]}{'0' * 41}.H3", _SOURCE, claims[0].fields)
+    learned = _recognised(_own(claims), claims, (*claims, extra))
+    assert learned.ask(_LIMITS, Service()) == Questions(lists=(), narrows=())
+    learned.end_phase()
+    assert learned.changes().withdrawn == {extra.record}
+
+
+def test_claims_with_other_fields_or_other_records_are_asked_for() -> None:
+    claims = _claims(60)
+    [other] = _claims(1, value="other")
+    differing = tuple(other if one.record == other.record else one for one in claims)
+    for own in (_own(claims), _own(claims[:-1]), _own((*claims, *_claims(60, first=60)))):
+        learned = _recognised(own, differing)
+        asked = learned.ask(_LIMITS, Service()).lists
+        assert payload(other.record)[:2] in asked
+        assert len(learned) < len(claims)
+        learned.check()
+
+
+def test_a_child_is_recognised_like_a_partition() -> None:
+    claims = _claims(300)
+    large = max(_summaries(claims), key=lambda part: part.count)
+    inside = tuple(one for one in claims if payload(one.record).startswith(large.prefix))
+    learned = Learned(2, inside[:-1], _SOURCE)
+    learned.open(Advertise(partitions=(large,)), _LIMITS, _own(inside[1:-1]).under)
+    service = Service(list_partition_max=1)
+    assert learned.ask(_LIMITS, service).narrows == (large.prefix,)
+    learned.hear(Advertise(), _LIMITS)
+    parts = Partitions(2)
+    for one in inside:
+        parts.add(one.record, one.digest)
+    assert learned.ask(_LIMITS, service) == Questions(lists=(), narrows=())
+    learned.hear(Advertise(partitions=parts.children(large.prefix)), _LIMITS)
+    asked = learned.ask(_LIMITS, Service(list_partition_max=64)).lists
+    assert asked == (payload(inside[-1].record)[:3],)

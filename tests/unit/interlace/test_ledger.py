@@ -48,10 +48,10 @@ def test_everything_that_was_said_is_in_the_disclosure() -> None:
 
 def test_summaries_are_counted_where_records_are_not_listed() -> None:
     records = [plex(f"links/{number}") for number in range(40)]
-    sides = side(records, key=APP), side(records, key=SERVER)
+    sides = side(records, key=APP), side(key=SERVER)
     manner = Manner(service=Service(list_outright_max=1), direct=False)
     first = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
-    assert len(first.advertised) == 40, "a peer without a cursor asks for everything"
+    assert len(first.advertised) == 40, "a peer that knows nothing asks for everything"
     again = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
     assert again.advertised == again.fields == frozenset()
     assert 1 < again.summaries <= 40
@@ -109,3 +109,13 @@ def test_what_was_never_served_and_what_came_as_other_bytes() -> None:
     assert honest.rejected == {theirs.hash}
     assert not honest.never_served
     assert honest.received == 0
+
+
+def test_what_both_have_is_recognised_by_its_summaries_and_never_listed() -> None:
+    records = [plex(f"links/{number}") for number in range(40)]
+    manner = Manner(service=Service(list_outright_max=1), direct=False)
+    ran = run_local(side(records, key=APP), side(records, key=SERVER), manner, clock=Clock())
+    for told in (ran.own.ledger.disclosure(), ran.peer.ledger.disclosure()):
+        assert told.advertised == told.fields == told.requested == frozenset()
+        assert 1 < told.summaries <= 40
+    assert ran.own.result.fixed_point

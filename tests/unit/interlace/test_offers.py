@@ -274,3 +274,27 @@ def test_questions_are_bounded_in_each_iteration() -> None:
     offers.update(_claims(1, first=9), ())
     offers.opening(limits, Service())
     offers.answer(Questions(lists=("aa",), narrows=()), limits)
+
+
+@pytest.mark.parametrize("service", [Service(), _SUMMARIES])
+def test_what_is_offered_can_be_asked_for(service: Service) -> None:
+    claims = _claims(30)
+    offers = _offers(claims)
+    offers.opening(Limits(), service)
+    assert offers.having([*_names(claims), *_names(_claims(5, first=30))]) == set(_names(claims))
+    prefix = payload(claims[0].record)[:2]
+    under = {one.record: one for one in claims if payload(one.record).startswith(prefix)}
+    assert dict(offers.under(prefix)) == under
+
+
+def test_what_leaves_and_comes_back_before_it_is_told_is_no_news() -> None:
+    claims = _claims(30)
+    offers = _offers(claims)
+    offers.opening(Limits(), _SUMMARIES)
+    offers.update((), _names(claims[:2]))
+    news = [offers.has_news]
+    for back in (claims[:2], claims[:3]):
+        offers.update(back, ())
+        news.append(offers.has_news)
+    assert news == [True, False, False], "what is offered already is no news either"
+    offers.check()

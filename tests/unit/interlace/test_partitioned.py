@@ -1,5 +1,7 @@
 """Partitions that are held once for all who have the same, and never change under anybody's hands."""
 
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,8 +11,8 @@ from bobbin.interlace.partitioned import Partitioned
 
 
 class _Labelled(Partitioned[bytes]):
-    def _digest(self, entry: bytes) -> bytes:
-        return merkle.leaf(str(self._label).encode() + entry)
+    def _digests(self, entries: Iterable[bytes]) -> list[bytes]:
+        return [merkle.leaf(str(self._label).encode() + entry) for entry in entries]
 
 
 def _record(start: str) -> str:
@@ -77,8 +79,8 @@ def test_without_a_label_each_has_its_own_roots() -> None:
             super().__init__(2)
             self._who = who
 
-        def _digest(self, entry: bytes) -> bytes:
-            return merkle.leaf(self._who.encode() + entry)
+        def _digests(self, entries: Iterable[bytes]) -> list[bytes]:
+            return [merkle.leaf(self._who.encode() + entry) for entry in entries]
 
     one, another = Own("one"), Own("another")
     for held in (one, another):
@@ -135,3 +137,63 @@ def test_holders_that_share_never_feel_each_other(steps: list[tuple[int, str, st
     for held, model in zip(holders, models, strict=True):
         held.check()
         assert (_entries(held), len(held)) == (model, len(model))
+
+
+_ODD = "P.a.K9"
+"""Its payload is shorter than a prefix."""
+
+
+@given(
+    held=st.sets(st.sampled_from(["ab", "ab1", "ac", "cd", "ce"])),
+    new=st.lists(st.sampled_from(["ab", "ab1", "ac", "cd", "zz"]), unique=True),
+    shared=st.booleans(),
+)
+def test_many_records_are_taken_and_looked_for_as_one_is(held: set[str], new: list[str], *, shared: bool) -> None:
+    one, another = _filled(*held), _filled(*held)
+    if shared:
+        one.share()
+    fresh = {_record(start): b"new" for start in new if start not in held}
+    one.add_all({**fresh, _ODD: b"odd"})
+    for record, entry in {**fresh, _ODD: b"odd"}.items():
+        another.add(record, entry)
+    one.check()
+    assert _entries(one) == _entries(another)
+    assert one.summaries() == another.summaries()
+    everything = [*map(_record, ("ab", "ab1", "ac", "cd", "ce", "zz", "zy")), _ODD, "P.b.K9", "x"]
+    expected = {record for record in everything if record in another}
+    assert one.having(everything) == one.having(frozenset(everything)) == expected
+    assert set().union(*(one.having([record]) for record in everything)) == expected
+
+
+def test_few_are_looked_for_in_a_large_set() -> None:
+    held = _filled(*(f"a{first}{second}" for first in "bcdef" for second in "012345"))
+    held.add(_ODD, b"odd")
+    assert held.having([_record("ab0"), _record("ab9"), _ODD, "P.b.K9"]) == {_record("ab0"), _ODD}
+
+
+def test_what_is_under_a_prefix_and_what_its_summary_would_be() -> None:
+    held = _filled("ab1", "ab2", "abc", "cd")
+    assert held.under("ab") == {_record(start): start.encode() for start in ("ab1", "ab2", "abc")}
+    assert held.under("abc") == {_record("abc"): b"abc"}
+    assert held.under("zz") == held.under("ab9") == {}
+    for prefix in ("ab", "abc", "cd", "zz"):
+        assert held.summarise(prefix, held.under(prefix)) == held.summary(prefix)
+
+
+def test_a_summary_that_is_known_is_kept_until_something_changes() -> None:
+    held = _filled("ab", "cd")
+    known = held.summary("ab")
+    held.add(_record("ab1"), b"more")
+    held.discard(_record("ab1"))
+    held.note(known)
+    held.note(Partition(prefix="zz", count=0, root=merkle.EMPTY))
+    assert held.summary("ab") is known
+    held.add(_record("ab1"), b"more")
+    assert held.summary("ab").count == 2
+    held.check()
+
+
+def test_the_partitions_that_records_would_lie_in() -> None:
+    held = _filled("ab")
+    assert held.prefixes_of([_record("ab"), _record("abc"), _record("cd"), _ODD]) == {"ab", "cd", "a"}
+    assert held.prefixes_of([]) == set()

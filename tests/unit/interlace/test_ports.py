@@ -1,6 +1,6 @@
 """The port: a store in memory fits it, and its questions and answers start from nothing."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
@@ -54,6 +54,9 @@ class _Memory:
 
     def _describe(self, raw: bytes, schema: Schema) -> tuple[ClaimedField, ...]:
         return (ClaimedField("Size", "0", str(len(raw))),) if "Size" in schema else ()
+
+    def expect(self, records: Sequence[str]) -> None:
+        """Nothing is saved by knowing it."""
 
     def load(self, record: str) -> bytes | None:
         return self._held.get(record)

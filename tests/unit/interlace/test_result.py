@@ -36,3 +36,12 @@ def test_two_results_share_nothing() -> None:
     one, another = (Result(link=None, plan=None, peer=None) for _ in range(2))
     one.rejected[plex(1)] = "hash-mismatch"
     assert another.rejected == {}
+
+
+def test_a_cursor_that_could_not_be_kept_was_not_updated() -> None:
+    result = Result(link=None, plan=None, peer=None, cursor_updated=True, iterations=3)
+    assert result.with_cursor(kept=True) is result
+    assert not result.with_cursor(kept=False).cursor_updated
+    assert result.with_cursor(kept=False).iterations == 3
+    without = Result(link=None, plan=None, peer=None)
+    assert without.with_cursor(kept=True) is without

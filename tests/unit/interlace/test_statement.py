@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from bobbin.datalog.limits import Limits
 from bobbin.errors import UsageError
 from bobbin.interlace.result import Result
 from bobbin.interlace.schema import Schema
@@ -21,6 +22,7 @@ from bobbin.interlace.statement import (
     stated_plan,
     summarise,
 )
+from bobbin.policy.executables import Budgets, PolicyLimitExceeded
 from bobbin.policy.modules import compile_selector, deny_all_query
 from bobbin.policy.operands import Origin
 from bobbin.policy.views import RecordFacts
@@ -156,6 +158,7 @@ def test_the_offer_follows_from_policies_and_records(stated: Statement) -> None:
             facts=RecordFacts.of_records(kept),
             claimed={},
             describe=holdings.describe,
+            budgets=Budgets(),
         ).summary
 
     assert offered(*records) == stated.offered
@@ -189,6 +192,31 @@ def test_a_recomputation_has_every_runtime_fact_that_the_exchange_had() -> None:
         facts=RecordFacts.of_records([OURS]),
         claimed={},
         describe=MemoryHoldings([OURS]).describe,
+        budgets=Budgets(),
     )
     assert recomputed.summary == stated.offered
     assert recomputed.records == {OURS.hash}
+
+
+@pytest.mark.parametrize("whose", ["own", "peer"])
+def test_a_recomputation_costs_what_its_budgets_allow(stated: Statement, whose: str) -> None:
+    selector = compile_selector(GROUP_U)
+
+    def offered(budgets: Budgets) -> Summary:
+        return recompute(
+            stated,
+            stated.index,
+            own=selector,
+            peer=selector,
+            query=None,
+            facts=RecordFacts.of_records([OURS, THEIRS]),
+            claimed={},
+            describe=MemoryHoldings([OURS, THEIRS]).describe,
+            budgets=budgets,
+        ).summary
+
+    small = Limits(derived_tuples_max=1)
+    with pytest.raises(PolicyLimitExceeded) as caught:
+        offered(Budgets(own=small) if whose == "own" else Budgets(peer=small))
+    assert caught.value.limit == "derived_tuples_max"
+    assert offered(Budgets()) == stated.offered

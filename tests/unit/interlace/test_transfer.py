@@ -160,3 +160,11 @@ def test_nothing_follows_the_last_part() -> None:
     phase.take(Transfer(last=True), Limits())
     with pytest.raises(Abort):
         phase.take(Transfer(last=True), Limits())
+
+
+def test_what_comes_next_is_known_before_it_is_served() -> None:
+    phase = TransferPhase((), _NAMES, Account())
+    service = Service(chunk_records_max=2)
+    assert phase.next_asked(service) == list(_NAMES[:2])
+    phase.serve(_load(dict.fromkeys(_NAMES, b"x")), Limits(), service, stop=False)
+    assert phase.next_asked(service) == list(_NAMES[2:4])

@@ -41,3 +41,13 @@ def test_a_field_that_is_claimed_twice_is_one_fact() -> None:
 def test_nothing_claimed() -> None:
     relations = ClaimColumns({}, "source", Values()).relations(SOURCES)
     assert [len(table) for table in relations.values()] == [0, 0, 0]
+
+
+def test_what_many_records_say_alike_is_said_of_each() -> None:
+    values = Values()
+    both, turned = (APP, LINK), (LINK, APP)
+    claims = {"a": both, "b": (APP,), "c": both, "d": (), "e": turned, "f": both}
+    rows = _texts(ClaimColumns(claims, "source", values).relations(SOURCES)[SOURCES[1]], values)
+    assert rows == sorted(
+        (record, "source", one.name, one.index, one.value) for record, fields in claims.items() for one in fields
+    )

@@ -86,3 +86,17 @@ def test_a_frozen_decision_travels_as_bytes() -> None:
     assert again.records(again.visible) == {"a", "b"}
     assert again.records(again.may_send) == {"b"}
     assert again.records(again.may_request) == set()
+
+
+def test_sets_and_numbers_have_the_places_of_their_texts() -> None:
+    pool = Pool()
+    some = frozenset({"b", "c"})
+    first = pool.places_of_set(some)
+    assert pool.places_of_set(some) is first
+    assert {pool.texts[place] for place in np.frombuffer(first, dtype="<i4")} == some
+    values = Values()
+    numbers = values.encode_many(["c", "a", "b", "d"])
+    for chosen in (numbers[:2], numbers, numbers[2:]):
+        places = np.frombuffer(pool._places_of(chosen, values.texts), dtype="<i4")
+        assert [pool.texts[place] for place in places] == values.texts.spell(chosen)
+    assert sorted(pool.texts) == ["a", "b", "c", "d"]

@@ -11,6 +11,7 @@ import pytest
 
 from bobbin.runtime import admin as module
 from bobbin.runtime.admin import Admin, AdminError, LocalNamesOnly, make_app
+from bobbin.runtime.health import Condition, Health
 from bobbin.runtime.metrics import Meter
 from bobbin.runtime.node_settings import Metrics
 from bobbin.runtime.status import NodeStatus, decode_status
@@ -37,7 +38,7 @@ _LOOPBACK = Metrics(listen=Address(scheme=Scheme.TCP, host="127.0.0.1", port=0))
 
 class _Node:
     def __init__(self) -> None:
-        self.health = "ok"
+        self.health = Health(condition=Condition.OK)
         self.reload_failure: str | None = None
         self.refreshed = 0
 
@@ -69,11 +70,17 @@ def test_the_socket_has_all_three_pages_and_is_its_owners_alone(tmp_path: Path) 
         await admin.start()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert await _ask(path, "/healthz") == (200, b'{"status":"ok"}')
+        assert await _ask(path, "/readyz") == (200, b'{"status":"ok"}')
         node.reload_failure = "peers.toml: it is wrong"
-        assert await _ask(path, "/healthz") == (200, b'{"status":"ok","reload":"failed"}')
+        node.health = Health(condition=Condition.DEGRADED, reasons=("one", "two"))
+        degraded = b'{"status":"degraded","reasons":["one","two"],"reload":"failed"}'
+        assert await _ask(path, "/healthz") == (200, degraded), "nobody restarts a node because a peer is down"
+        assert await _ask(path, "/readyz") == (503, degraded)
         node.reload_failure = None
-        node.health = "stopping"
-        assert await _ask(path, "/healthz") == (503, b'{"status":"stopping"}')
+        for condition in (Condition.STOPPING, Condition.FAILING):
+            node.health = Health(condition=condition)
+            answer = 503, f'{{"status":"{condition.value}"}}'.encode()
+            assert await _ask(path, "/healthz") == await _ask(path, "/readyz") == answer
         code, text = await _ask(path, "/metrics")
         assert code == 200
         assert b"bobbin_links_open" in text

@@ -1,23 +1,33 @@
 """Exchanges whose arrivals are checked elsewhere: order, failure, and what is waited for."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
+from threading import Event
 
 import pytest
 
 from bobbin.errors import ResourceError
 from bobbin.interlace.effects import Persist
-from bobbin.interlace.events import PersistFailed, Settled
+from bobbin.interlace.events import Fate, PersistFailed, Settled
 from bobbin.interlace.limits import Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Delivered
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
+from bobbin.records.ids import HashText
 from bobbin.records.record import Plex
 from bobbin.runtime import exchange
 from bobbin.runtime.ahead import Storing
+from bobbin.runtime.decisions import Decisions
 from bobbin.runtime.exchange import Exchange
+from bobbin.runtime.holdings import StoreHoldings
 from bobbin.runtime.memory_link import MemoryLink, memory_link
+from bobbin.runtime.workers import Validators
+from bobbin.store.sqlite import open_store
+from tests.conformance.samples import sealed
 from tests.policy_worlds import EVERYTHING
 from tests.support.byte_streams import until
 from tests.support.exchanges import SetClock, Watched, config, hashes, records
@@ -32,9 +42,19 @@ class _Checking:
         self.begun: list[Callable[[], None]] = []
         """What says of each that it is ready, in order."""
         self.finished: list[int] = []
+        self.may_help = False
+        self.helped = 0
         self.fails_at: int | None = None
         self._holdings = holdings
         self._declines = declines
+
+    def help(self) -> bool:
+        """Check the oldest, where the test wants it."""
+        if not self.may_help or self.helped == len(self.begun):
+            return False
+        self.helped += 1
+        self.begun[self.helped - 1]()
+        return True
 
     def begin_persist(self, effect: Persist, ready: Callable[[], None]) -> Callable[[], tuple[Settled, ...]] | None:
         number = len(self.begun)
@@ -211,3 +231,76 @@ def test_nothing_is_read_while_too_many_bytes_are_being_checked(monkeypatch: pyt
         assert set(fetching.here.records) == set(hashes(records(20)))
 
     asyncio.run(run())
+
+
+def test_while_nothing_can_be_read_the_exchange_helps_to_check() -> None:
+    """Nobody else says that anything is ready: without help the exchange would wait for ever."""
+
+    async def run() -> None:
+        fetching = _Fetching(20)
+        fetching.checking.may_help = True
+        result = await asyncio.wait_for(fetching.run(), 60)
+        assert result.fixed_point
+        assert set(fetching.here.records) == set(hashes(records(20)))
+
+    asyncio.run(run())
+
+
+def test_what_is_to_be_done_at_the_end_is_done_while_the_peer_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        may_go = asyncio.Event()
+        done: list[str] = []
+        fetching = _Fetching(3)
+        fetching.checking.may_help = True
+        end = fetching.ends[0]
+        let_go = end.close
+
+        async def linger() -> None:
+            await let_go()
+            await may_go.wait()
+            done.append("gone")
+
+        monkeypatch.setattr(end, "close", linger)
+
+        def wind_up() -> None:
+            done.append("wound up")
+            may_go.set()
+
+        ended = asyncio.gather(fetching.left.run(wind_up), fetching.right.run())
+        assert all(result.fixed_point for result in await asyncio.wait_for(ended, 60))
+        assert done == ["wound up", "gone"]
+
+    asyncio.run(run())
+
+
+def test_nothing_is_wound_up_after_a_failure() -> None:
+    async def run() -> None:
+        fetching = _Fetching(3, declines=lambda _: 1 // 0 == 0)
+        done: list[None] = []
+        ended = asyncio.gather(
+            fetching.left.run(lambda: done.append(None)), fetching.right.run(), return_exceptions=True
+        )
+        assert isinstance((await asyncio.wait_for(ended, 60))[0], ZeroDivisionError)
+        assert not done
+
+    asyncio.run(run())
+
+
+def test_arrivals_that_wait_for_a_worker_can_be_checked_here(tmp_path: Path) -> None:
+    arrivals = tuple(Delivered(record=sealed(number).hash, raw=sealed(number).raw) for number in range(100, 180))
+    ready = Event()
+    with open_store(tmp_path / "records.db", create=True, now=lambda: 0) as store, Validators(1) as validators:
+        holdings = StoreHoldings(Decisions(store), validators=validators)
+        assert not holdings.help(), "there is nothing to do"
+        os.kill(validators.process_ids[0], signal.SIGSTOP)
+        finishes = [holdings.begin_persist(Persist(arrivals), ready.set) for _ in range(8)]
+        helped = 0
+        while holdings.help():
+            helped += 1
+        assert 5 <= helped <= 8, "the worker has a few in hand"
+        os.kill(validators.process_ids[0], signal.SIGCONT)
+        for finish in finishes:
+            assert finish is not None
+            assert {one.fate for one in finish()} <= {Fate.STORED, Fate.DUPLICATE}
+        assert all(store.have(HashText(one.record)) for one in arrivals)
+        assert not StoreHoldings(Decisions(store)).help()

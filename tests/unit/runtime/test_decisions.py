@@ -234,3 +234,17 @@ def test_there_is_room_for_one(store: Store) -> None:
     for per_peer_max, decisions_max in ((0, 1), (1, 0)):
         with pytest.raises(UsageError):
             Decisions(store, per_peer_max=per_peer_max, decisions_max=decisions_max)
+
+
+def test_only_a_decision_of_this_moment_describes(store: Store) -> None:
+    decisions = Decisions(store)
+    held = loaded(decisions, prepared(decisions))
+    names = [one.hash for one in store.scan()]
+    app = frozenset({"App"})
+    assert decisions.describe(names, app) is None, "it is lent"
+    decisions.give_back(held)
+    told = decisions.describe(names, app)
+    assert told == held.standing.describe(names, app)
+    assert decisions.describe([*names, "P.x.K9"], app) is None
+    store.remove(names[0], reason="test")
+    assert decisions.describe(names, app) is None

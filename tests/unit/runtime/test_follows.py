@@ -1,15 +1,21 @@
-"""Peers that are dialled: how they are dialled, when the next attempt comes, and what is shown of it."""
+"""Peers that are dialled: how they are dialled, when the next attempt comes, what is shown of it, and a whole node."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from msgspec import structs
 
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import LARGE
-from bobbin.runtime.follows import Attempt, Follow, dial_known, failed_connect
-from bobbin.runtime.node_settings import Reconnecting
+from bobbin.runtime.admission import Refusal
+from bobbin.runtime.follows import Attempt, Follow, Lost, dial_known, ended_by
+from bobbin.runtime.health import Condition, Health
+from bobbin.runtime.introduction import NotAdmitted
+from bobbin.runtime.node_settings import NodeSettings, Reconnecting
+from bobbin.runtime.roster import KnownPeer, Roster
 from bobbin.runtime.status import Direction, End, LinkState
 from bobbin.transport import certificate
 from bobbin.transport.base import ByteStream, TransportError
@@ -18,9 +24,11 @@ from bobbin.transport.tls import TlsServer
 from bobbin.wire import address
 from bobbin.wire.address import Address, Scheme
 from tests.policy_worlds import BOB
-from tests.support.nodes import peer, until
+from tests.support.byte_streams import FAR, MemoryStream, stream_pair
+from tests.support.exchanges import BY_GROUP, record, records, selector
+from tests.support.nodes import ANY_PORT, Running, key, peer, until
 
-_FAILED = Attempt(failed_connect("refused"), was_good=False)
+_FAILED = Attempt(ended_by(End.CONNECT_FAILED, "refused"), was_good=False)
 
 
 def _follow(outcomes: list[Attempt], pauses: Reconnecting) -> tuple[Follow, list[int]]:
@@ -121,3 +129,287 @@ def test_a_certificate_is_taken_if_it_is_pinned_or_a_known_key_will_vouch_for_it
         await server.close()
 
     asyncio.run(run())
+
+
+def test_whoever_listens_hears_of_every_attempt_and_when_the_next_one_comes() -> None:
+    async def run() -> None:
+        heard: list[Lost] = []
+
+        async def attempt(follow: Follow) -> Attempt:
+            del follow
+            return _FAILED
+
+        known = peer("bob", BOB, address=address.parse("tcp:127.0.0.1:1"), follow=True)
+        pauses = Reconnecting(delay_seconds_min=3_600, delay_seconds_max=3_600)
+        follow = Follow(7, known, attempt, pauses, tell=heard.append)
+        before = follow.why_unlinked
+        task = asyncio.create_task(follow.run())
+        await until(lambda: heard)
+        (lost,) = heard
+        assert (lost.known, lost.ended, lost.attempts, lost.was_up) == (known, _FAILED.ended, 1, False)
+        assert 0 <= lost.next_seconds <= 3_600
+        assert (before, follow.why_unlinked) == (None, "connect-failed")
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(run())
+
+
+def test_an_open_way_off_this_machine_is_not_dialled() -> None:
+    known = peer("bob", BOB, address=address.parse("tcp:192.0.2.1:4790"), follow=True)
+    with pytest.raises(NotAdmitted) as refused:
+        asyncio.run(dial_known(known))
+    assert refused.value.code == "insecure-route"
+
+
+# ---- the peers of a node --------------------------------------------------------------------------------------------
+
+_NODE: Final = key(1)
+_BOB: Final = key(2)
+_CAROL: Final = key(3)
+_ADDRESS: Final = address.parse("tcp:127.0.0.1:4790")
+
+
+def _run(scene: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await scene()
+
+    asyncio.run(run())
+
+
+class _Dialling:
+    """Dials another node in memory; may be told to fail."""
+
+    def __init__(self) -> None:
+        self.there: Running | None = None
+        self.fails = 0
+        self.dialled: list[KnownPeer] = []
+        self.stalls = False
+        """Whether nothing arrives on new streams."""
+        self.streams: list[MemoryStream] = []
+
+    async def __call__(self, known: KnownPeer) -> ByteStream:
+        self.dialled.append(known)
+        if self.fails or self.there is None:
+            self.fails = max(self.fails - 1, 0)
+            raise TransportError("nobody answers", retry=True)
+        ours, theirs = stream_pair()
+        ours.incoming.stall(stalled=self.stalls)
+        self.streams.append(ours)
+        self.there.listeners[-1].take(theirs)
+        return ours
+
+
+_QUICK: Final = NodeSettings(
+    listen=(ANY_PORT,), reconnect=Reconnecting(delay_seconds_min=0.001, delay_seconds_max=0.01)
+)
+
+
+def test_a_followed_peer_is_dialled_until_it_answers_and_again_when_it_is_gone(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        dial.fails = 3
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here,
+        ):
+            dial.there = there
+            await there.put(records(3))
+            await until(lambda: there.node._links)
+            await here.put([record(50)])
+            await there.receive(record(50).hash)
+            await here.receive(record(0).hash)
+            (link,) = await here.links()
+            assert (link.direction, link.peer, link.verifier) == (Direction.OUT, "hub", _NODE.verifier)
+            assert link.last_end is not None
+            assert link.last_end.reason == End.CONNECT_FAILED
+            assert "bobbin_connects_failed_total 3.0" in here.serving.meter.expose().decode()
+            for one in there.node._links.values():
+                one.abort()
+            await until(lambda: len(dial.dialled) >= 5)
+            await until(lambda: there.node._links)
+            await here.put([record(51)])
+            await there.receive(record(51).hash)
+
+    _run(scene)
+
+
+def test_a_followed_peer_that_is_down_is_said_by_the_log_the_health_and_the_metrics(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        pauses = NodeSettings(
+            listen=(ANY_PORT,), reconnect=Reconnecting(delay_seconds_min=3_600, delay_seconds_max=3_600)
+        )
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=followed, settings=pauses, dial=dial) as here,
+        ):
+            await until(lambda: here.entries("followed-peer-unreached"))
+            (entry,) = here.entries("followed-peer-unreached")
+            assert (entry["level"], entry["peer"], entry["reason"]) == ("warning", "hub", "connect-failed")
+            assert (entry["detail"], entry["attempts"]) == ("nobody answers", 1)
+            assert entry["address"] == str(_ADDRESS)
+            assert isinstance(entry["next_attempt_seconds"], float)
+            reason = "1 of 1 followed peers without a link (connect-failed 1)"
+            assert here.node.health == Health(condition=Condition.DEGRADED, reasons=(reason,))
+            status = await here.node.status()
+            assert (status.condition, status.health) == ("degraded", reason)
+            exposed = here.serving.meter.expose().decode()
+            assert 'bobbin_condition{condition="degraded"} 1.0' in exposed
+            assert 'bobbin_condition{condition="ok"} 0.0' in exposed
+            assert "bobbin_followed_peers_unlinked 1.0" in exposed
+            dial.there = there
+            here.node._follows["hub"].hurry()
+            await until(lambda: here.node.health.condition is Condition.OK)
+            await here.node.refresh()
+            assert "bobbin_followed_peers_unlinked 0.0" in here.serving.meter.expose().decode()
+            for one in there.node._links.values():
+                one.abort()
+            await until(lambda: here.entries("followed-peer-lost"))
+            (entry,) = here.entries("followed-peer-lost")
+            assert (entry["level"], entry["peer"], entry["reason"]) == ("warning", "hub", "link-lost")
+
+    _run(scene)
+
+
+def test_a_followed_peer_is_not_missed_by_a_node_that_stops(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here,
+        ):
+            dial.there = there
+            await until(lambda: any(link.known is not None for link in here.node._links.values()))
+            await here.node.stop(0.0)
+            assert not here.entries("followed-peer-lost")
+
+    _run(scene)
+
+
+def test_nothing_is_said_on_an_open_way_to_a_followed_peer(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dialled: list[MemoryStream] = []
+
+        async def dial(known: KnownPeer) -> ByteStream:
+            del known
+            ours, _ = stream_pair(FAR, FAR)
+            dialled.append(ours)
+            return ours
+
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        async with Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here:
+            await until(lambda: here.entries("followed-peer-unreached"))
+            assert dialled[0].is_closed
+            assert not any(stream.outgoing.written for stream in dialled)
+            (link,) = await here.links()
+            assert link.last_end is not None
+            assert link.last_end.reason == Refusal.INSECURE
+            assert (await here.node.status()).refused.keys() == {Refusal.INSECURE}
+
+    _run(scene)
+
+
+def test_a_mistake_while_dialling_is_logged_and_the_following_goes_on(tmp_path: Path) -> None:
+    async def scene() -> None:
+        tried = 0
+
+        async def dial(known: KnownPeer) -> ByteStream:
+            nonlocal tried
+            tried += 1
+            raise ZeroDivisionError(known.name)
+
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        async with Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here:
+            await until(lambda: tried >= 3)
+            assert here.entries("connect-crashed")
+            (link,) = await here.links()
+            assert link.last_end is not None
+            assert "ZeroDivisionError" in link.last_end.detail
+
+    _run(scene)
+
+
+def test_another_key_at_the_address_is_not_followed(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        followed = Roster([peer("hub", _CAROL.verifier, address=_ADDRESS, follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here,
+        ):
+            dial.there = there
+            await here.put(records(3))
+            await until(lambda: here.node._refused.get(Refusal.WRONG_PEER))
+            assert not await there.have(record(0).hash)
+
+    _run(scene)
+
+
+def test_who_is_followed_can_change_while_the_node_runs(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        hub = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=Roster(), settings=_QUICK, dial=dial) as here,
+        ):
+            dial.there = there
+            known = peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)
+            await here.node.reload(Roster([known]))
+            await until(lambda: there.node._links)
+            await until(lambda: here.node._links)
+            await here.node.reload(Roster([peer("centre", _NODE.verifier, address=_ADDRESS, follow=True)]))
+            await here.put([record(1)])
+            await there.receive(record(1).hash)
+            (link,) = await here.links()
+            assert link.peer == "centre"
+            assert len(dial.dialled) == 1, "a peer with another name is the same peer"
+            await here.node.reload(Roster([peer("hub", _NODE.verifier, address=_ADDRESS)]))
+            await until(lambda: not here.node._links)
+            await until(lambda: not here.node._tasks)
+            assert await here.links() == ()
+            count = len(dial.dialled)
+            nowhere = peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)
+            dial.there = None
+            await here.node.reload(Roster([nowhere]))
+            await until(lambda: len(dial.dialled) > count)
+            await here.node.reload(Roster())
+            await until(lambda: not here.node._tasks)
+
+    _run(scene)
+
+
+@pytest.mark.parametrize(("moved", "name"), [(_ADDRESS, "centre"), (address.parse("tcp:127.0.0.1:4792"), "centre")])
+def test_a_change_during_a_greeting_is_not_missed(tmp_path: Path, moved: Address, name: str) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        dial.stalls = True
+        followed = Roster([peer("hub", _NODE.verifier, address=_ADDRESS, follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=Roster(), settings=_QUICK, dial=dial) as here,
+        ):
+            dial.there = there
+            await here.node.reload(followed)
+            await until(lambda: here.node._links)
+            dial.stalls = False
+            changed = peer(name, _NODE.verifier, address=moved, follow=True, selector=selector(BY_GROUP))
+            await here.node.reload(Roster([changed]))
+            dial.streams[0].incoming.stall(stalled=False)
+            await here.put([record(1), record(2, group="v")])
+            await there.receive(record(1).hash)
+            assert not await there.have(record(2, group="v").hash), "the new policy holds"
+            (link,) = await here.links()
+            assert link.peer == name
+            assert dial.dialled[-1].address == moved
+
+    _run(scene)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from msgspec import structs
 
 from bobbin.datalog.limits import Limits
 from bobbin.datalog.local.budget import LimitExceeded
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.interlace.advertise import advertisement
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
@@ -418,6 +418,17 @@ def test_a_cursor_is_what_was_saved_last(store: Store) -> None:
     assert holdings.cursor("link") is None
 
 
+def test_whether_a_cursor_was_saved_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdings = begun(Decisions(store))
+    assert holdings.save(SaveCursor(cursor_of("link")))
+
+    def fail(*_: object) -> None:
+        raise ResourceError("disk full", retry=False)
+
+    monkeypatch.setattr(type(store), "keep", fail)
+    assert not holdings.save(SaveCursor(cursor_of("link")))
+
+
 def test_a_cursor_has_no_digests_and_leads_to_the_same_summaries(store: Store) -> None:
     whole = advertisement(plex(1).hash, Origin(BOB), CLAIM)
     cursor = structs.replace(cursor_of("link"), advertisements=(whole,))
@@ -500,3 +511,85 @@ def test_a_damaged_record_is_not_available_and_holds_up_no_other(store: Store, t
     holdings = StoreHoldings(Decisions(store))
     assert holdings.load(plex(1).hash) is None
     assert holdings.load(plex(2).hash) == plex(2).raw
+
+
+def test_what_is_expected_is_loaded_as_anything_else_is(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_records([plex(number) for number in range(3, 12)])
+    store.remove(plex(4).hash, reason="test")
+    damaged = plex(7).raw.replace(plex(7).hash.encode(), plex(30).hash.encode(), 1)
+    with closing(apsw.Connection(str(tmp_path / "records.db"))) as connection:
+        connection.execute("UPDATE record SET raw = ? WHERE raw = ?", (damaged, plex(7).raw))
+    names = [plex(number).hash for number in (*range(12), 20, 21, 22)] + ["P.abc.K9"]
+    expected = [plex(number).raw if number < 12 and number not in (4, 7) else None for number in range(12)]
+    for together in (1, 2, 5, 100):
+        for size in (1, 2 * len(plex(1).raw), 10**6):
+            monkeypatch.setattr(module, "_TOGETHER_RECORDS_MAX", together)
+            monkeypatch.setattr(module, "_TOGETHER_BYTES_MAX", size)
+            holdings = StoreHoldings(Decisions(store))
+            holdings.expect(names)
+            assert [holdings.load(name) for name in names] == [*expected, None, None, None, None]
+            holdings.expect(names)
+            assert holdings.load(names[3]) == plex(3).raw, "even out of order"
+            holdings.expect([])
+            assert holdings.load(names[5]) == plex(5).raw
+
+
+def test_many_expected_records_cost_few_questions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    asked: list[HashText] = []
+    get = store.get
+
+    def ask(name: HashText) -> bytes | None:
+        asked.append(name)
+        return get(name)
+
+    monkeypatch.setattr(store, "get", ask)
+    names = [plex(number).hash for number in range(5)]
+    holdings.expect(names)
+    assert [holdings.load(name) is None for name in names] == [False, False, False, True, True]
+    assert asked == names[3:], "only of what was not found"
+
+
+def test_what_was_read_ahead_is_not_kept_for_the_next_step(store: Store) -> None:
+    holdings = StoreHoldings(Decisions(store))
+    names = [plex(number).hash for number in range(3)]
+    holdings.expect(names)
+    assert holdings.load(names[0]) == plex(0).raw
+    store.remove(names[1], reason="test")
+    holdings.expect(names[1:])
+    assert holdings.load(names[1]) is None
+
+
+def test_a_decision_that_is_back_describes_what_it_holds_while_nothing_has_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_DESCRIBE_MIN", 1)
+    decisions = Decisions(store)
+    holdings = begun(decisions)
+    holdings.evaluate(Question(runtime=RUNTIME))
+    holdings.release()
+    names = [plex(number).hash for number in range(3)]
+    schema = Schema(names=frozenset({"App"}))
+    expected = holdings.describe(names, schema)
+    monkeypatch.setattr(store, "fields", lambda *_: pytest.fail("the store is not asked"))
+    assert holdings.describe(names, schema) == expected == [(CLAIM[0],)] * 3
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_DESCRIBE_MIN", 1)
+    store.remove(plex(1).hash, reason="test")
+    assert holdings.describe(names, schema) == [(CLAIM[0],), None, (CLAIM[0],)], "the decision does not know of it"
+
+
+def test_a_reading_of_many_that_fails_is_made_up_for_one_by_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(records: Sequence[str], *, bytes_max: int) -> dict[str, bytes]:
+        readings.append(len(records))
+        raise DamagedStore(f"a page is damaged, within {bytes_max} bytes")
+
+    readings: list[int] = []
+    monkeypatch.setattr(store, "get_many", fail)
+    holdings = StoreHoldings(Decisions(store))
+    names = [plex(number).hash for number in range(3)]
+    holdings.expect(names)
+    assert [holdings.load(name) for name in names] == [plex(number).raw for number in range(3)]
+    assert readings == [3], "it is not tried again for each"

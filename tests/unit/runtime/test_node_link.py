@@ -162,7 +162,7 @@ def test_a_store_that_cannot_take_more_ends_the_link_and_keeps_what_it_has(
         newest = (await running.node.status()).past[0]
         assert newest.end.reason == Reason.STORE
         assert "disk is full" in newest.end.detail
-        assert running.node.health == "the store failed: cannot write: database or disk is full"
+        assert running.node.health.text == "the store failed: cannot write: database or disk is full"
         assert await running.have(record(0).hash)
         monkeypatch.setattr(running.store, "put_records", whole)
         third = Client(tmp_path / "third", _BOB)

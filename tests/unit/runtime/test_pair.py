@@ -6,7 +6,7 @@ import pytest
 
 from bobbin.errors import ResourceError
 from bobbin.interlace.config import Open
-from bobbin.interlace.effects import Ended, Persist
+from bobbin.interlace.effects import Ended, Persist, SaveCursor
 from bobbin.interlace.events import Cancelled, LinkClosed, Received, Settled, Started, Undecodable, Unsendable
 from bobbin.interlace.limits import Service
 from bobbin.interlace.machine import InterlaceMachine
@@ -199,3 +199,18 @@ def test_a_store_that_fails_ends_the_exchange_with_what_was_moved_before() -> No
     assert result.deferred == hashes(some)
     assert other.reason is Reason.LINK_LOST
     assert not meeting.here.records
+
+
+def test_a_cursor_that_could_not_be_kept_is_not_claimed() -> None:
+    class Full(Watched):
+        def save(self, effect: SaveCursor) -> bool:
+            self.doings.append("save")
+            del effect
+            return False
+
+    full = Full(records(2))
+    here, there = meet(full, records(2, first=2), signed=True).run()
+    assert "save" in full.doings
+    assert here.fixed_point
+    assert not here.cursor_updated
+    assert there.cursor_updated

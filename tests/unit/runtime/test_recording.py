@@ -209,8 +209,9 @@ class Counting(MemoryHoldings):
         self.asked.append("persist")
         return ()
 
-    def save(self, effect: SaveCursor) -> None:  # noqa: ARG002
+    def save(self, effect: SaveCursor) -> bool:  # noqa: ARG002
         self.asked.append("save")
+        return True
 
     def remember(self, effect: Remember) -> None:  # noqa: ARG002
         self.asked.append("remember")

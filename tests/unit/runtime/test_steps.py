@@ -1,8 +1,11 @@
 """The thread of the steps: order, fairness, errors, and its end."""
 
 import asyncio
+import gc
 import threading
 import time
+import traceback
+import weakref
 from functools import partial
 
 import pytest
@@ -34,6 +37,35 @@ def test_what_a_job_raises_comes_back_and_the_next_one_is_done() -> None:
         await steps.close()
 
     asyncio.run(run())
+
+
+def test_an_error_is_gone_with_the_last_who_has_it() -> None:
+    """It holds what the job was about, and must not wait for the collector to let go of that."""
+
+    class Failure(Exception):
+        pass
+
+    def job() -> None:
+        raise Failure
+
+    async def run() -> weakref.ref[Failure] | None:
+        steps, found = Steps(), None
+        try:
+            await steps.turn()(job)
+        except Failure as error:
+            names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            assert names[-1] == "job", "where it was raised is still said"
+            found = weakref.ref(error)
+        await steps.close()
+        return found
+
+    gc.disable()
+    try:
+        found = asyncio.run(run())
+        assert found is not None
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 def test_of_those_that_wait_the_one_that_has_used_least_goes_first() -> None:

@@ -275,3 +275,20 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(ResourceError, match="cannot start"):
         Validators(1)
+
+
+def test_the_caller_can_do_what_waits_for_a_worker() -> None:
+    batches = mixed_batches()
+    ready = threading.Event()
+    with Validators(1) as pool:
+        assert not pool.help()
+        os.kill(pool.process_ids[0], signal.SIGSTOP)
+        begun = pool.begin(batches * 4, ready.set)
+        assert begun is not None
+        while pool.help():
+            pass
+        assert not ready.is_set(), "the worker has some in hand"
+        os.kill(pool.process_ids[0], signal.SIGCONT)
+        assert ready.wait(SECONDS_MAX)
+        assert begun.answers() == [answer for batch in batches * 4 for answer in work.validate_batch(batch)]
+    assert not pool.help(), "nobody takes the word away that ends a worker"

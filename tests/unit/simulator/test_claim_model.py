@@ -115,3 +115,19 @@ def test_an_answer_is_exactly_what_was_asked_for() -> None:
     )
     assert misanswers(Advertise(partitions=children), narrowed, table(listed), source=SOURCE) is None
     assert misanswers(Advertise(), narrowed, table(listed), source=SOURCE) is not None
+
+
+def test_what_was_announced_is_recognised_by_whoever_could_say_it() -> None:
+    claims = ads(20)
+    parts = tuple(summarise(table(claims), prefix, SOURCE) for prefix in sorted(prefixes(table(claims), 1)))
+    for held, own in ((0, 20), (5, 15), (8, 20)):
+        model = ClaimModel(SOURCE, 1, table(claims[:held]))
+        assert model.open(Advertise(partitions=parts)) is None
+        assert model.unproven() is not None
+        model.recognise(table(claims[-own:]))
+        assert model.unproven() is None
+        assert model.table == table(claims)
+    model = ClaimModel(SOURCE, 1)
+    model.open(Advertise(partitions=parts))
+    model.recognise(table(claims[1:]))
+    assert model.unproven() == claims[0].record.split(".")[1][0], "of one record nobody knew"

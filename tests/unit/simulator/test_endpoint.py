@@ -59,9 +59,9 @@ def test_a_power_cut_takes_the_process_even_where_the_store_does_not_complain() 
     right._on_failure = fail
     saved = right._holdings.save
 
-    def save(effect: SaveCursor) -> None:
-        saved(effect)
-        down.append(True)
+    def save(effect: SaveCursor) -> bool:
+        down.append(saved(effect))
+        return True
 
     is_down = property(lambda vault: bool(down) and vault is setting.nodes[1].vault)
     with patch.object(MemoryVault, "is_down", is_down), patch.object(right._holdings, "save", save):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from bobbin.errors import UsageError
-from bobbin.transport import certificate
+from bobbin.transport import certificate, tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
-from bobbin.transport.dial import dial
+from bobbin.transport.dial import InsecureRoute, dial
 from bobbin.transport.listen import listen
 from bobbin.transport.tls import TlsClient, TlsServer
 from bobbin.wire import address
@@ -211,5 +212,56 @@ def test_a_connection_sends_at_once_and_notices_a_dead_peer() -> None:
             assert under.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert under.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             await stream.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("text", ["tcp:192.0.2.1:4790", "ws:192.0.2.1:80", "tcp:[2001:db8::1]:4790"])
+def test_an_open_way_off_this_machine_is_not_even_connected(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(*_: object, **__: object) -> None:
+        raise AssertionError("something was connected")
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", connect)
+
+    async def main() -> None:
+        with pytest.raises(InsecureRoute, match="not on this machine"):
+            await dial(address.parse(text), allow_insecure=False)
+        with pytest.raises(AssertionError):
+            await dial(address.parse(text), allow_insecure=True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", [Scheme.TCP, Scheme.WS])
+def test_a_name_that_leads_off_this_machine_hears_not_a_byte(scheme: Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = tcp.describe
+    monkeypatch.setattr(tcp, "describe", lambda name: structs.replace(describe(name), loopback=False))
+
+    async def main() -> None:
+        heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.set_result(await reader.read())
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(InsecureRoute):
+            await dial(Address(scheme=scheme, host="localhost", port=port), allow_insecure=False)
+        assert await heard == b""
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", [Scheme.TCP, Scheme.WS])
+def test_an_open_way_on_this_machine_is_dialled(scheme: Scheme) -> None:
+    async def main() -> None:
+        async with _listening(scheme) as listener:
+            for host in ("127.0.0.1", "localhost"):
+                stream = await dial(structs.replace(listener.address, host=host), allow_insecure=False)
+                assert stream.route.loopback
+                await stream.close()
 
     asyncio.run(main())

@@ -12,7 +12,15 @@ from websockets.frames import Frame, Opcode
 from bobbin.transport import websocket
 from bobbin.transport.base import READ_BYTES_MAX, Route, TransportError
 from bobbin.transport.flow import Flow, FlowStream
-from bobbin.transport.websocket import HEAD_BYTES_MAX, WebSocketStream
+from bobbin.transport.websocket import (
+    FRAME_COST_BYTES,
+    HEAD_BYTES_MAX,
+    PARSED_AT_ONCE_BYTES,
+    SMALL_FRAMES_MAX,
+    SMALL_FRAMES_PER_SECOND,
+    FrameCredit,
+    WebSocketStream,
+)
 from bobbin.wire import address
 
 _ADDRESS = address.parse("ws:127.0.0.1:4790")
@@ -256,7 +264,103 @@ def test_fragments_and_empty_frames_are_one_stream() -> None:
                 Frame(Opcode.BINARY, b""),
                 Frame(Opcode.BINARY, b"c"),
             )
-            assert [await server.read() for _ in range(3)] == [b"a", b"b", b"c"]
+            heard = b""
+            while len(heard) < len(b"abc"):
+                heard += await server.read()
+            assert heard == b"abc"
+
+    _run(test)
+
+
+# ---- many small frames ----------------------------------------------------------------------------------------------
+
+
+def _spent(credit: FrameCredit, frame_bytes: int, now: float = 0.0, *, up_to: int = 2 * SMALL_FRAMES_MAX) -> int:
+    """How many frames of a size are taken at one moment."""
+    return next((count for count in range(up_to) if not credit.spend(frame_bytes, now)), up_to)
+
+
+def test_each_frame_costs_and_what_is_in_it_earns() -> None:
+    assert _spent(FrameCredit(0.0), 0) == SMALL_FRAMES_MAX
+    assert _spent(FrameCredit(0.0), FRAME_COST_BYTES // 2) == 2 * SMALL_FRAMES_MAX
+    assert _spent(FrameCredit(0.0), FRAME_COST_BYTES, up_to=10 * SMALL_FRAMES_MAX) == 10 * SMALL_FRAMES_MAX
+
+
+def test_large_frames_pay_for_no_more_small_ones_than_there_were_at_first() -> None:
+    credit = FrameCredit(0.0)
+    assert _spent(credit, READ_BYTES_MAX, up_to=100) == 100
+    assert _spent(credit, 0) == SMALL_FRAMES_MAX
+
+
+def test_time_makes_up_for_the_frames_of_a_quiet_link() -> None:
+    credit = FrameCredit(0.0)
+    for second in range(10 * SMALL_FRAMES_MAX):
+        assert credit.spend(0, float(second)), "a ping a second is no burden"
+    assert _spent(credit, 0, float(second)) == SMALL_FRAMES_MAX
+    assert _spent(credit, 0, float(second + 10)) == 10 * SMALL_FRAMES_PER_SECOND - 1
+
+
+@pytest.mark.parametrize("opcode", [Opcode.BINARY, Opcode.PING, Opcode.PONG])
+def test_who_cuts_a_stream_into_single_bytes_is_refused_after_a_bounded_number(
+    opcode: Opcode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with _open() as (client, server):
+            taken, events = 0, server._rules.events_received
+
+            def count() -> list[object]:
+                nonlocal taken
+                found = events()
+                taken += len(found)
+                return list(found)
+
+            server._rules.events_received = count  # type: ignore[method-assign, assignment]
+            frame = Frame(opcode, b"x").serialize(mask=True)
+            sending = asyncio.create_task(client._flow.write(frame * (20 * SMALL_FRAMES_MAX)))
+            # For the credit, no time passes.
+            monkeypatch.setattr(server._loop, "time", lambda: server._credit._now)
+            heard = 0
+
+            async def read_all() -> None:
+                nonlocal heard
+                while data := await server.read():
+                    heard += len(data)
+
+            with pytest.raises(TransportError, match="too many small frames") as found:
+                await read_all()
+            assert not found.value.retry
+            most = SMALL_FRAMES_MAX * FRAME_COST_BYTES / (FRAME_COST_BYTES - 1)
+            assert SMALL_FRAMES_MAX <= taken <= most + PARSED_AT_ONCE_BYTES / len(frame) + 1
+            assert heard <= (most if opcode is Opcode.BINARY else 0)
+            monkeypatch.undo()
+            server.abort()
+            sending.cancel()
+            await asyncio.wait({sending})
+
+    _run(test)
+
+
+def test_small_frames_that_came_together_are_read_together() -> None:
+    async def test() -> None:
+        async with _open() as (client, server):
+            await _say_raw(client, *(Frame(Opcode.BINARY, b"x") for _ in range(1_000)))
+            reads, heard = 0, b""
+            while len(heard) < 1_000:
+                heard += await server.read()
+                reads += 1
+            assert heard == b"x" * 1_000
+            assert reads < 100, "each read is work for whoever reads"
+
+    _run(test)
+
+
+def test_frames_are_joined_up_to_the_bound_of_a_read() -> None:
+    async def test() -> None:
+        async with _open() as (client, server):
+            size = READ_BYTES_MAX // 3 * 2
+            server._frames.extend([bytes(size), bytes(size), b"end"])
+            assert [len(await server.read()) for _ in range(2)] == [size, size + 3]
+            del client
 
     _run(test)
 

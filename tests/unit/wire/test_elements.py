@@ -14,6 +14,7 @@ from bobbin.records import b64a
 from bobbin.records.salvage import HEADER_BYTES_MAX
 from bobbin.wire import elements
 from bobbin.wire.elements import (
+    Element,
     Elements,
     Facts,
     Kind,
@@ -337,3 +338,50 @@ def test_what_is_dropped_is_gone() -> None:
     stream.drop()
     assert stream.buffered == 0
     assert stream.next() is None
+
+
+# ---- records that follow one another --------------------------------------------------------------------------------
+
+
+def _all(
+    raw: bytes, sizes: list[int], *, at_once: bool, record_bytes_max: int = profile.RECORD_BYTES_MAX
+) -> tuple[list[Element], str | None]:
+    stream = Elements(record_bytes_max=record_bytes_max)
+    found: list[Element] = []
+    try:
+        for chunk in chunks(raw, sizes):
+            stream.feed(chunk)
+            while True:
+                if at_once:
+                    found += [RecordBytes(record=record, raw=one) for record, one in stream.records()]
+                element = stream.next()
+                if element is None:
+                    break
+                found.append(element)
+        stream.finish()
+    except PeerError as error:
+        return found, str(error)
+    return found, None
+
+
+@given(_STREAMS, st.lists(st.integers(1, 400)))
+def test_records_at_once_are_those_one_by_one(raw: bytes, sizes: list[int]) -> None:
+    """And so is everything between and after them, errors included."""
+    assert _all(raw, sizes, at_once=True) == _all(raw, sizes, at_once=False)
+    most = len(BLOB.raw)
+    assert _all(raw, sizes, at_once=True, record_bytes_max=most) == _all(
+        raw, sizes, at_once=False, record_bytes_max=most
+    )
+
+
+def test_no_record_is_given_where_none_is_admitted() -> None:
+    stream = Elements(has_preface=False)
+    stream.feed(BLOB.raw + PLEX.raw + PLEX.raw[:-1])
+    stream.admits = frozenset({Kind.FACTS})
+    assert stream.records() == []
+    stream.admits = frozenset({Kind.RECORD})
+    assert stream.records() == [(BLOB.hash, BLOB.raw), (PLEX.hash, PLEX.raw)]
+    assert stream.records() == []
+    stream.feed(PLEX.raw[-1:])
+    assert stream.records() == [(PLEX.hash, PLEX.raw)]
+    assert Elements().records() == [], "nothing comes before the preface"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.errors import PeerError, UsageError
+from bobbin.facts import block
 from bobbin.facts.block import OversizedBlock
 from bobbin.interlace.advertise import advertisement
 from bobbin.interlace.limits import Limits
@@ -444,3 +445,12 @@ def test_a_refused_block_is_gone_with_its_error(bad: bytes) -> None:
             tracemalloc.stop()
     with pytest.raises(PeerError):
         reading.feed(b"")
+
+
+def test_request_lines_are_the_same_however_many_are_made_at_once() -> None:
+    names = tuple(hash_of(number) for number in range(200))
+    expected = b"".join(f"MayRequest('{name}')\n".encode() for name in names) + b"\n"
+    assert b"".join(encode(Request(records=names))) == expected
+    odd = (*names[:70], "it's", "é")
+    spelled = block.render([("MayRequest", (name,)) for name in odd]) + b"\n"
+    assert b"".join(encode(Request(records=odd))) == spelled

@@ -378,3 +378,66 @@ def test_the_facts_of_a_transfer() -> None:
 def test_what_a_transfer_has_not(text: str, reason: Reason) -> None:
     """ILC-095, ILC-096, IL-114."""
     assert code(lambda: loop.read_responses(text.encode(), bytes_max=10**6)) == reason
+
+
+# ---- records that say the same --------------------------------------------------------------------------------------
+
+
+def test_records_with_equal_fields_are_read_alike() -> None:
+    def lines(record: str) -> str:
+        return said(record) + field(record, "App", value="ding") + field(record, "Group", value="u")
+
+    text = lines(P1) + said(P2) + lines(P3)
+    assert read(text).records == slowly(text).records
+    one, _, other = read(text).records
+    assert one.fields is other.fields, "what is equal is held once"
+    assert code(lambda: read(lines(P1) + lines(P1))) == Reason.MALFORMED_BLOCK, "no record stands twice"
+    assert code(lambda: read(lines(P2) + lines(P1))) == Reason.MALFORMED_BLOCK
+    assert code(lambda: read(lines(P1) + lines(P2), records_max=1)) == Reason.LISTING_LIMIT
+
+
+@pytest.mark.parametrize("value", ["{0}", "x{0}", "{0}{0}", "{1}", "x"])
+def test_a_value_that_names_the_record_is_its_own(value: str) -> None:
+    """The next record may say the same of itself, which is then another value."""
+    text = "".join(said(one) + field(one, "App", value=value.format(one, P1)) for one in (P1, P2, P3))
+    expected = tuple(
+        advertisement(one, SOURCE, (ClaimedField("App", "0", value.format(one, P1)),)) for one in (P1, P2, P3)
+    )
+    assert read(text).records == slowly(text).records == expected
+
+
+@pytest.mark.parametrize("record", ["", "x", "P.'.H3", "P.", ALICE])
+def test_what_is_no_record_is_refused_among_records_that_say_the_same(record: str) -> None:
+    text = said(P1) + field(P1, "App") + said(record) + field(record, "App") + said(P3)
+    assert code(lambda: read(text)) == code(lambda: slowly(text)) == Reason.MALFORMED_BLOCK
+
+
+@pytest.mark.parametrize("tick", ["", TICK, "TickReady('a\\\\b')\n", "TickReady('')\n"])
+@pytest.mark.parametrize("wanted", [(), (P1,), (P1, P2, P3), ("P.x.K9",)])
+def test_a_request_is_the_same_however_it_is_read(wanted: tuple[str, ...], tick: str) -> None:
+    raw = ("".join(f"MayRequest('{record}')\n" for record in wanted) + tick).encode()
+    slow = loop._read_request(raw, 10**6)
+    assert loop.read_request(raw, bytes_max=10**6) == slow
+    assert slow.records == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"MayRequest('{P1}')\n{TICK}MayRequest('{P2}')\n{TICK}",
+        f"MayRequest('{P1}','{P2}')\n",
+        f"MayRequest('{P1}')\nMayRequest('{P1}')\n",
+        f"MayRequest('{P2}')\nMayRequest('{P1}')\n",
+        f"MayRequest('{P1}')\nHave('{P2}')\n",
+        f"MayRequest('{P1}')\nTickReady('a','b')\n",
+        f"MayRequest('{P1}')\nTickReady('a'\n",
+        f"MayRequest('{P1}')",
+        "MayRequest('')\n",
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_as_before(text: str) -> None:
+    with pytest.raises(PeerError) as refused:
+        loop.read_request(text.encode(), bytes_max=10**6)
+    with pytest.raises(PeerError) as slowly_refused:
+        loop._read_request(text.encode(), 10**6)
+    assert (refused.value.code, str(refused.value)) == (slowly_refused.value.code, str(slowly_refused.value))

@@ -1,5 +1,6 @@
 """``bobbin peers``: who is known, with which key, and on which terms."""
 
+import os
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Json, Output, not_found
+from bobbin.cli.sources import STDIN, MissingFile, check_given
 from bobbin.errors import BobbinError, UsageError
 
 if TYPE_CHECKING:
@@ -152,6 +154,7 @@ def peers_add(
     )
     entry = add_peer(file, new)
     out.result(_value(entry), f"{name} is known")
+    _warn_unread(out, folder, file)
     if policy is None:
         out.note(f"it has no policy of its own: the node's default holds, or name one in {file}")
     for remark in _policy_remarks(policy):
@@ -170,11 +173,29 @@ def peers_remove(folder: LaceFolder, name: PeerName, peers: PeersFile = None, as
 
     out = Output(as_json=as_json)
     file = _file(folder, peers)
+    check_given(peers)
     entry = remove_peer(file, name)
     if entry is None:
         return not_found(out, f"there is no peer {name!r} in {file}")
     out.result({"removed": name, "verifier": entry.verifier}, f"{name} is forgotten")
+    _warn_unread(out, folder, file)
     return ExitCode.OK
+
+
+def _warn_unread(out: Output, folder: Path, file: Path) -> None:
+    """Say that the node of this lace reads another file, so that what was changed here is not in force there.
+
+    Which file that is, the configuration of the node says, and only the node knows where that is.
+    """
+    from bobbin.cli.node_client import ask_links
+
+    with suppress(BobbinError):  # where no node runs or answers, nothing is known of it
+        read = ask_links(folder).peers_file
+        if read is not None and os.path.realpath(file) != read:
+            out.warn(
+                f"the node that serves {folder} reads its peers from {read}, not from {file}; "
+                f"to change what it goes by, say --peers {read}"
+            )
 
 
 def _file(folder: Path, peers: Path | None) -> Path:
@@ -190,8 +211,7 @@ def _read(folder: Path, peers: Path | None) -> "Peers":
     from bobbin.config.peers import read_peers
 
     file = _file(folder, peers)
-    if peers is not None and not peers.exists():
-        raise UsageError(f"there is no file {peers}")
+    check_given(peers)
     return read_peers(file)
 
 
@@ -203,10 +223,17 @@ def _verifier(text: str) -> "Verifier":
 
 def _check_policies(policy: Path | None, query_policy: Path | None) -> None:
     from bobbin.cli.policy_files import load_query, load_selector
-    from bobbin.cli.sources import STDIN
 
     if STDIN in (str(policy), str(query_policy)):
         raise UsageError("a policy that a node reads again is a file; stdin (-) is none")
+    missing = []
+    for file in (policy, query_policy):
+        try:
+            check_given(file)
+        except MissingFile as error:
+            missing.append(str(error))
+    if missing:  # all that are, at once
+        raise MissingFile("\n".join(missing))
     if policy is not None:
         load_selector(str(policy))
     if query_policy is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bobbin.cli import exchange_text
+from bobbin.cli import exchange_text, output
 from bobbin.cli.commands.peers import PeersFile
 from bobbin.cli.elsewhere import (
     AllowInsecure,
@@ -23,6 +23,7 @@ from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, Limit, parse_place, parse_wanted
 from bobbin.cli.output import Output
 from bobbin.cli.record_rows import placed_row
+from bobbin.cli.watching import watching
 
 if TYPE_CHECKING:
     from bobbin.runtime.accounts import SyncReport
@@ -71,17 +72,16 @@ def remote_get(
     )
     with Lace.open(folder) as lace:
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
-        got = run(there.connect(lace, needs_policy=False).get(what))
+        with watching(f"get {peer}", there) as observers:
+            got = run(there.connect(lace, needs_policy=False).get(what, observers=observers))
         if got.record is None:
-            if (error := exchange_text.error_of(got.report)) is not None:
-                raise error
-            code = _say_end(out, got.report)
+            code = _end(out, got.report)
             return record_not_found(out, lace, what, asked=peer) if got.report.fixed_point else code
     if as_json:
         out.json_text(encode(got.record))
     else:
         out.raw(got.record.raw if whole else got.record.data)
-    return _say_end(out, got.report)
+    return _end(out, got.report)
 
 
 def remote_list(
@@ -105,7 +105,8 @@ def remote_list(
 ) -> ExitCode:
     """Fetch the records of a peer at a place, store them here, and list what is here then.
 
-    Lines are those of `bobbin list`. Nothing of this lace is sent.
+    Lines are those of `bobbin list`. Nothing of this lace is sent. Where the link is lost, what is here by then is
+    listed, and the command ends with 5.
 
     Example: bobbin remote list notes.lace lab //u//ding//
     """
@@ -124,12 +125,13 @@ def remote_list(
     )
     with Lace.open(folder) as lace:
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
-        listing = run(there.connect(lace, needs_policy=False).list(parsed))
+        with watching(f"list {peer}", there) as observers:
+            listing = run(there.connect(lace, needs_policy=False).list(parsed, observers=observers))
     for listed in listing.records[:limit]:
         placed_row(out, listed)
-    if not listing.records:
+    if not listing.records and listing.report.fixed_point:
         out.note(f"nothing at {parsed}, here or of the peer")
-    return _say_end(out, listing.report)
+    return _end(out, listing.report)
 
 
 def remote_put(
@@ -151,7 +153,7 @@ def remote_put(
     """Hand records of this lace over to a peer: exactly these.
 
     The peer takes what its policy selects. It does not say what it has stored; what it offers back, it has. Ends with 1
-    unless that is so for all of them.
+    unless that is so for all of them, and with 5 where the link is lost.
 
     Example: bobbin remote put notes.lace lab //u//ding//links/1
     """
@@ -176,12 +178,13 @@ def remote_put(
                 return record_not_found(out, lace, what)
             names.append(found.hash)
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
-        placed = run(there.connect(lace, needs_policy=False).store(names))
+        with watching(f"put {peer}", there) as observers:
+            placed = run(there.connect(lace, needs_policy=False).store(names, observers=observers))
     fates = {name: _fate(name, placed) for name in names}
     for name, (fate, words) in fates.items():
         reason = exchange_text.why_ended(placed.report) if fate == "unknown" else placed.rejected.get(name)
         out.row({"hash": name, "fate": fate, "reason": reason}, f"{name}  {out.style(words)}")
-    code = _say_end(out, placed.report)
+    code = _end(out, placed.report)
     is_all = all(fate in ("stored", "there-already") for fate, _ in fates.values())
     return ExitCode.NOT_ALL if code is ExitCode.OK and not is_all else code
 
@@ -203,8 +206,11 @@ def _fate(record: str, placed: "Placed") -> tuple[str, str]:
     return "not-taken", "not taken: one of the policies does not select it"
 
 
-def _say_end(out: Output, report: "SyncReport") -> ExitCode:
-    """Say how an exchange ended that did not converge; returns its code."""
+def _end(out: Output, report: "SyncReport") -> ExitCode:
+    """How a command ends whose exchange is over: an error where that broke off, after what is known has been said."""
+    if (error := exchange_text.error_of(report)) is not None:
+        output.flush()
+        raise error
     if not report.fixed_point:
         out.warn(exchange_text.ended(report))
     return exchange_text.code_of(report)

@@ -11,6 +11,7 @@ from bobbin.cli import output
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Json, Output, ReaderGone
+from bobbin.cli.sources import check_given
 from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def serve(
     from bobbin.wire.address import Scheme
 
     out = Output(as_json=as_json)
+    for file in (config, peers):
+        check_given(file)
     where = tuple(addresses.parse(text, to_listen=True) for text in listen or ())
     overrides = Overrides(listen=where, peers=peers, allow_insecure=allow_insecure)
     with ExitStack() as stack:

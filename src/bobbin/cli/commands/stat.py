@@ -28,6 +28,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     )
     rows = {
         "lace": f"{folder}, created {utc_text(tai.parse(settings.created))}",
+        **({} if settings.lake is None else {"lake": settings.lake}),
         "records": f"{sum(counts):,} ({words})",
         "size": f"{size_text(now.record_bytes)} in records, {size_text(now.file_bytes)} on disk",
         "newest id": f"{now.high_water:,}",
@@ -39,6 +40,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
         {
             "lace": str(folder),
             "created": settings.created,
+            **({} if settings.lake is None else {"lake": settings.lake}),
             "records": sum(counts),
             "kinds": dict(zip(("blob", "plex", "seal"), counts, strict=True)),
             "record_bytes": now.record_bytes,

@@ -1,20 +1,24 @@
 """``bobbin statement``: completion statements, what one says and whether it holds."""
 
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.missing import record_not_found
-from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
+from bobbin.cli.options import AsJson, LaceFolder, LimitsChoice, parse_wanted
 from bobbin.cli.output import Json, Output
 from bobbin.cli.policy_files import load_query, load_selector
 from bobbin.cli.policy_situation import PeerPolicy, QueryPolicy
 from bobbin.cli.text import count_text, utc_text
+from bobbin.errors import BobbinError
 from bobbin.records import tai
 
 if TYPE_CHECKING:
+    from bobbin.datalog.local.budget import LimitExceeded
     from bobbin.interlace.statement import Statement
     from bobbin.runtime.statements import Stated, StatementCheck
 
@@ -65,6 +69,10 @@ def statement_check(
         SideChoice,
         typer.Option("--as", help="Whose lace this is. auto: as its keys say."),
     ] = SideChoice.AUTO,
+    limits: Annotated[
+        LimitsChoice | None,
+        typer.Option("--limits", help="What evaluating the rules may cost. Default: what is noted for the other side."),
+    ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Check a completion statement against the records of a lace.
@@ -75,7 +83,10 @@ def statement_check(
 
     Example: bobbin statement check notes.lace S.….H3 --policy ding.policy
     """
+    from bobbin.datalog.local.budget import LimitExceeded
     from bobbin.lace import Lace
+    from bobbin.policy.executables import BUDGETS
+    from bobbin.runtime.statements import read_statement
 
     out = Output(as_json=as_json)
     what = parse_wanted(wanted)
@@ -86,13 +97,18 @@ def statement_check(
         record = lace.get(what)
         if record is None:
             return record_not_found(out, lace, what)
-        check = lace.check_statement(
-            record.hash,
-            policy=own,
-            peer_policy=peer,
-            query_policy=query,
-            as_issuer=None if side is SideChoice.AUTO else side is SideChoice.ISSUER,
-        )
+        profile = _noted_limits(folder, read_statement(record).statement) if limits is None else limits
+        try:
+            check = lace.check_statement(
+                record.hash,
+                policy=own,
+                peer_policy=peer,
+                query_policy=query,
+                as_issuer=None if side is SideChoice.AUTO else side is SideChoice.ISSUER,
+                budgets=BUDGETS[profile.value],
+            )
+        except LimitExceeded as error:
+            raise LimitExceeded(error.limit, _limit_text(profile, error)) from error
     value: dict[str, Json] = {
         **_value(check.stated),
         "holds": None if check.is_open else check.holds,
@@ -102,6 +118,29 @@ def statement_check(
     }
     out.result(value, *_check_lines(out, check))
     return ExitCode.OK if check.holds else ExitCode.NOT_ALL
+
+
+def _noted_limits(folder: Path, statement: "Statement") -> LimitsChoice:
+    """The limits that are noted for one of the two sides: the exchange was held under them, if they stand since."""
+    from bobbin.config.layout import Layout
+    from bobbin.config.peers import read_peers
+    from bobbin.interlace.limits import LARGE
+
+    origins = {str(operand.origin) for operand in statement.operands}
+    with suppress(BobbinError):  # whatever is wrong with that file, the statement can be checked without it
+        entries = read_peers(Layout(folder).peers).entries
+        if any(entry.verifier in origins and entry.limits == LARGE for entry in entries):
+            return LimitsChoice.LARGE
+    return LimitsChoice.DEFAULT
+
+
+def _limit_text(profile: LimitsChoice, error: "LimitExceeded") -> str:
+    advice = (
+        "; the exchange may have been held under larger ones, say --limits large"
+        if profile is LimitsChoice.DEFAULT
+        else "; there are none beyond --limits large"
+    )
+    return f"the statement was not checked under the limits `{profile.value}`: {error} ({error.limit}){advice}"
 
 
 def _check_lines(out: Output, check: "StatementCheck") -> list[str]:

@@ -1,6 +1,5 @@
 """``bobbin sync``: converge the records that two laces' policies select."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,7 @@ from bobbin.cli.elsewhere import (
     find_folder,
 )
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
+from bobbin.cli.options import AsJson, LaceFolder, LimitsChoice, parse_wanted
 from bobbin.cli.output import Json, Output
 from bobbin.cli.policy_situation import PeerPolicy, QueryPolicy
 from bobbin.cli.sync_run import Asked, Ran, sync_elsewhere, sync_folder
@@ -31,13 +30,6 @@ from bobbin.errors import UsageError
 if TYPE_CHECKING:
     from bobbin.runtime.accounts import Explained, SyncReport
     from bobbin.runtime.recording import Recorder
-
-
-class LimitsChoice(StrEnum):
-    """How much one round may cost."""
-
-    DEFAULT = "default"
-    LARGE = "large"
 
 
 def _flag(name: str, words: str) -> object:

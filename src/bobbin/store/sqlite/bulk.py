@@ -6,6 +6,7 @@ One query for thousands of keys costs a fraction of thousands of queries.
 import sys
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ _HEADERS: Final = (
     "SELECT h.record, n.value, h.position, v.value FROM header h CROSS JOIN text n ON n.id = h.name "
     "CROSS JOIN text v ON v.id = h.value WHERE h.record IN carray(?)"
 )
+_RAWS: Final = "SELECT r.key, r.raw FROM carray(?) wanted CROSS JOIN record r ON r.key = wanted.value"
 _SIGNATURE: Final = "Signature"
 _KEY_SYMBOLS: Final = slice(2, 14)
 _KEY_SYMBOLS_SIZE: Final = 12
@@ -42,6 +44,26 @@ def absent(connection: apsw.Connection, records: Collection[str]) -> frozenset[s
             left.difference_update(wide.hash_texts(*zip(*here, strict=True)))
         left.difference_update(refusals.reasons(connection, keys))
     return frozenset(left)
+
+
+def get_many(connection: apsw.Connection, records: Sequence[str], *, bytes_max: int) -> dict[str, bytes]:
+    """The bytes of those records that are stored and undamaged, in their order, until so many bytes are together."""
+    keys = _keys(records)
+    # Where some text can be no name, or two have one key, those are left to be asked for by themselves.
+    wanted = dict(zip(keys, records, strict=True)) if len(keys) == len(records) else {}
+    found: dict[str, bytes] = {}
+    if not wanted:
+        return found
+    size = 0
+    with closing(connection.execute(_RAWS, (apsw.carray(array("q", wanted)),))) as rows:
+        for key, raw in rows:
+            record = wanted[key]
+            if raw[coding.NAME] == record.encode():
+                found[record] = raw
+                size += len(raw)
+                if size >= bytes_max:
+                    break
+    return found
 
 
 def fields(connection: apsw.Connection, records: Sequence[str], names: frozenset[str] | None) -> Fields:

@@ -8,7 +8,7 @@ a refusal does not or did not hold.
 
 from collections.abc import Iterator
 from enum import IntEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import apsw
@@ -57,17 +57,19 @@ def since(connection: apsw.Connection, after: Mark) -> StoreChanges:
             told[What(what)].add(coding.hash_text(kind, digest))
     return StoreChanges(
         mark=now,
-        stored=tuple(_stored(connection, after.high_water)) if after.high_water < now.high_water else (),
+        stored=tuple(chain.from_iterable(_stored(connection, after.high_water)))
+        if after.high_water < now.high_water
+        else (),
         removed=frozenset(told[What.REMOVED]),
         refused=frozenset(told[What.REFUSED]),
         lifted=frozenset(told[What.LIFTED]),
     )
 
 
-def _stored(connection: apsw.Connection, number: StoreRecordId) -> Iterator[HashText]:
+def _stored(connection: apsw.Connection, number: StoreRecordId) -> Iterator[list[HashText]]:
     rows = connection.execute(_STORED, (number,))
     while chunk := list(islice(rows, _CHUNK)):
-        yield from wide.hash_texts(*zip(*chunk, strict=True))
+        yield wide.hash_texts(*zip(*chunk, strict=True))
 
 
 def _last(connection: apsw.Connection) -> int:

@@ -23,6 +23,7 @@ first page. Answers are streamed; memory does not grow with them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -386,4 +387,4 @@ class SqliteFacts:
 
     def wide(self, fields: tuple[str, ...]) -> Iterator[wide.WideRow]:
         """One row for every record: its name, then its value of each of these fields, None where it has none."""
-        return self._moment.walk(lambda connection: wide.wide(connection, fields))
+        return chain.from_iterable(self._moment.walk(lambda connection: wide.wide(connection, fields)))

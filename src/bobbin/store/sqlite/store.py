@@ -49,6 +49,7 @@ from bobbin.store.base import (
 )
 from bobbin.store.sqlite import (
     backup,
+    bulk,
     changes,
     check,
     coding,
@@ -296,6 +297,12 @@ class SqliteStore:
             return lookup.get(self._point, hash)
         except apsw.Error as error:
             raise faults.translate(error, self._path) from error
+
+    def get_many(self, records: Sequence[str], *, bytes_max: int) -> dict[str, bytes]:
+        """The bytes of those records that are stored and undamaged, until so many bytes are together."""
+        self._require_open()
+        with faults.translated(self._path):
+            return bulk.get_many(self._connection, records, bytes_max=bytes_max)
 
     def have(self, hash: HashText) -> bool:
         """Whether a record is stored."""

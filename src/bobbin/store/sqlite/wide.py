@@ -66,8 +66,11 @@ def statement(first: str, names: Sequence[str]) -> str:
     return f"SELECT {first}{columns} FROM fact f {joins}"  # noqa: S608 - our own words only
 
 
-def wide(connection: apsw.Connection, names: Sequence[str]) -> Iterator[WideRow]:
-    """One row for every record: its name, then its value of each of these fields, None where it has none."""
+def wide(connection: apsw.Connection, names: Sequence[str]) -> Iterator[Iterator[WideRow]]:
+    """One row for every record: its name, then its value of each of these fields, None where it has none.
+
+    They come many at a time: handing on each by itself would cost more than reading it does.
+    """
     decoders = [COLUMNS[name].decode for name in names]
     rows = connection.execute(statement("f.kind, f.digest", names))
     while chunk := list(islice(rows, _CHUNK)):
@@ -76,7 +79,7 @@ def wide(connection: apsw.Connection, names: Sequence[str]) -> Iterator[WideRow]
             column if decode is None else [value if value is None else decode(value) for value in column]
             for decode, column in zip(decoders, columns, strict=True)
         ]
-        yield from zip(hash_texts(kinds, digests), *spelled, strict=True)
+        yield zip(hash_texts(kinds, digests), *spelled, strict=True)
 
 
 def hash_texts(kinds: Sequence[int], digests: Sequence[bytes]) -> list[HashText]:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from bobbin.records import tai
+from bobbin.records.record import Blob
+from bobbin.store.lake.lake import Lake
+from tests.support.lake_tables import ingest, make_facts
+from tests.support.lakes import some_records
 from tests.unit.cli.command_line import Cli
+
+RECORDS = some_records(30, 3)
 
 
 def test_a_new_lace_has_its_files_and_no_key(tmp_path: Path, cli: Cli) -> None:
@@ -55,3 +61,51 @@ def test_a_killed_init_does_not_stand_in_the_way_of_the_next(tmp_path: Path, cli
     assert cli("init", folder).code == 0
     assert sorted(entry.name for entry in folder.iterdir()) == ["keys", "lace.toml", "records.db"]
     assert cli("fsck", folder).code == 0
+
+
+@pytest.fixture
+def over_lake(tmp_path: Path, cli: Cli) -> Path:
+    """A lace over a lake of 30 records."""
+    lake = Lake.create(tmp_path / "a.lake")
+    ingest(lake, RECORDS[:20])
+    make_facts(lake, RECORDS[:20])
+    ingest(lake, RECORDS[20:])
+    value = cli("init", tmp_path / "a.lace", "--lake", tmp_path / "a.lake", "--json").json
+    assert value["lake"] == str(tmp_path / "a.lake")
+    return tmp_path / "a.lace"
+
+
+def test_over_a_lake_the_commands_that_read_work(over_lake: Path, tmp_path: Path, ding: Path, cli: Cli) -> None:
+    placed = [record for record in RECORDS if not isinstance(record, Blob)]
+    counts = cli("stat", over_lake, "--json").json
+    assert (counts["records"], counts["lake"]) == (30, str(tmp_path / "a.lake"))
+    assert str(tmp_path / "a.lake") in cli("stat", over_lake).lines[1]
+    assert len(cli("list", over_lake, "//u//", "--json").rows) == len(placed)
+    assert cli("get", over_lake, placed[0].hash).out == placed[0].data
+    assert cli("show", over_lake, RECORDS[25].hash).code == 0
+    derived = cli("policy", "eval", over_lake, ding, "--predicate", "SelectHave", "--json")
+    assert derived.code == 0
+    assert len(cli("facts", over_lake, "Have", "--json").rows) == 30
+    assert cli("fsck", over_lake).code == 0
+    assert cli("export", over_lake, tmp_path / "all.bundle").code == 0
+    assert cli("verify", tmp_path / "all.bundle").code == 0
+
+
+def test_over_a_lake_the_commands_that_write_say_what_to_do(over_lake: Path, tmp_path: Path, cli: Cli) -> None:
+    for arguments in (
+        ("put", over_lake, "-g", "u", "-a", "a", "-N", "n", "-"),
+        ("remove", over_lake, RECORDS[0].hash, "--reason", "x"),
+        ("lift", over_lake, RECORDS[0].hash),
+        ("backup", over_lake, tmp_path / "b.lace"),
+        ("compact", over_lake),
+        ("quarantine", "release", over_lake, "1"),
+    ):
+        answer = cli(*arguments)
+        assert answer.code == 2, arguments
+        assert "is only read here" in answer.err
+
+
+def test_over_a_lake_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
+    answer = cli("init", tmp_path / "a.lace", "--lake", tmp_path / "nowhere")
+    assert answer.code == 2
+    assert "there is no lake" in answer.err

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bobbin.records.signing import SigningKey
+from tests.support.served import served
 from tests.unit.cli.command_line import VERIFIER, Cli
 
 _OTHER = SigningKey.from_secret(bytes([2]) * 32).verifier
@@ -140,7 +141,7 @@ def test_a_peer_without_a_policy_is_taken_with_a_word_about_it(folder: Path, cli
 
 def test_another_file_can_be_meant(folder: Path, cli: Cli, tmp_path: Path) -> None:
     other = tmp_path / "friends.toml"
-    assert cli("peers", "list", folder, "--peers", other).code == 2
+    assert cli("peers", "list", folder, "--peers", other).code == 4
     assert cli("peers", "add", folder, "lab", "--verifier", _LAB, "--peers", other).code == 0
     assert cli("peers", "list", folder, "--json").rows == []
     assert cli("peers", "list", folder, "--peers", other, "--json").json["name"] == "lab"
@@ -180,3 +181,33 @@ def test_a_lace_is_not_its_own_peer(folder: Path, ding: Path, cli: Cli) -> None:
     assert not (folder / "peers.toml").exists()
     (folder / "keys" / "second.key").chmod(0o644)
     assert cli("peers", "add", folder, "lab", "--verifier", _LAB).code == 0, "a bad key file is another's affair"
+
+
+def test_a_change_that_the_running_node_does_not_read_is_said(
+    elsewhere: Path, tmp_path: Path, policy: Path, cli: Cli
+) -> None:
+    other = tmp_path / "etc.toml"
+    other.touch()
+    add = ("peers", "add", elsewhere, "lab", "--verifier", _LAB, "--policy", policy)
+    with served(elsewhere, peers=other):
+        answer = cli(*add)
+        assert answer.code == 0
+        read = other.resolve()
+        assert f"reads its peers from {read}, not from {elsewhere / 'peers.toml'}" in answer.err
+        assert f"say --peers {read}" in answer.err
+        assert "reads its peers from" in cli("peers", "remove", elsewhere, "lab").err
+        assert "reads its peers from" not in cli(*add, "--peers", other).err
+        assert "reads its peers from" not in cli("peers", "remove", elsewhere, "lab", "--peers", other).err
+    assert "reads its peers from" not in cli(*add).err, "no node runs"
+    cli("peers", "remove", elsewhere, "lab")
+    with served(elsewhere):
+        assert "reads its peers from" not in cli(*add).err
+
+
+def test_all_policies_that_are_missing_are_named_at_once(folder: Path, tmp_path: Path, cli: Cli) -> None:
+    missing = tmp_path / "a.policy", tmp_path / "b.policy"
+    answer = cli(
+        "peers", "add", folder, "lab", "--verifier", _LAB, "--policy", missing[0], "--query-policy", missing[1]
+    )
+    assert answer.code == 4
+    assert all(f"there is no file {file}" in answer.err for file in missing)

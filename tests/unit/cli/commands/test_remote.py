@@ -1,6 +1,5 @@
 """``bobbin remote``: single records of a node on loopback."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from bobbin.lace import Lace
 from bobbin.runtime.exchange import LinkEnded
 from bobbin.runtime.stream_link import StreamLink
 from tests.support.served import Served
-from tests.unit.cli.command_line import PLEX_1, Cli
+from tests.unit.cli.command_line import PLEX_1, Answer, Cli
 
 _NOBODYS = PLEX_1.replace("ty", "ux")
 
@@ -99,17 +98,46 @@ def test_after_a_broken_link_nothing_is_said_of_what_was_not_settled(knowing: Pa
         5,
         [f"{PLEX_1}  unknown: the exchange ended before it was settled (link-lost)"],
     )
+    assert answer.err.startswith("error: the exchange ended early, link-lost")
     answer = cli("remote", "put", knowing, "y", PLEX_1, "--json")
     assert (answer.code, answer.json) == (5, {"hash": PLEX_1, "fate": "unknown", "reason": "link-lost"})
+    _check_lost(answer)
+
+
+def _check_lost(answer: Answer) -> None:
+    """A lost link is an error of its own kind, not a warning beside an answer."""
+    error = answer.error
+    assert (error["error"], error["exit_code"], error["retry"]) == ("try-again", 5, True)
+    assert error["reason"] == "link-lost"
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_list_whose_link_broke_shows_what_is_here_and_is_an_error(knowing: Path, cli: Cli) -> None:
+    answer = cli("remote", "list", knowing, "y", "//u//ding//")
+    assert answer.code == 5
+    assert [line.rpartition("  ")[2] for line in answer.lines] == ["//u//ding//links/1"]
+    assert answer.err.startswith("error: the exchange ended early, link-lost")
+    answer = cli("remote", "list", knowing, "y", "//u//ding//", "--json")
+    assert [row["name"] for row in answer.rows] == ["links/1"]
+    _check_lost(answer)
+    empty = cli("remote", "list", knowing, "y", "//nowhere//", "--json")
+    assert empty.rows == []
+    _check_lost(empty)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_get_of_what_was_here_says_that_the_peer_was_not_heard(knowing: Path, cli: Cli) -> None:
+    answer = cli("remote", "get", knowing, "y", "//u//ding//links/1")
+    assert (answer.code, answer.out) == (5, b"hello")
+    assert answer.err.startswith("error: the exchange ended early, link-lost")
 
 
 @pytest.mark.usefixtures("hasty")
 def test_a_get_whose_link_broke_is_an_error_and_not_an_absence(knowing: Path, cli: Cli) -> None:
     answer = cli("remote", "get", knowing, "y", _NOBODYS, "--json")
     assert (answer.code, answer.out) == (5, b"")
-    error = json.loads(answer.err)
-    assert (error["error"], error["exit_code"], error["retry"]) == ("try-again", 5, True)
-    assert "link-lost" in error["message"]
+    _check_lost(answer)
+    assert "link-lost" in answer.error["message"]
 
 
 def test_what_makes_no_sense(knowing: Path, tmp_path: Path, cli: Cli) -> None:

@@ -27,8 +27,8 @@ def test_what_makes_no_sense(folder: Path, tmp_path: Path, cli: Cli) -> None:
     assert cli("serve", tmp_path / "nothing", "--listen", "tcp:127.0.0.1:0").code == 2
     assert "nothing to do" in cli("serve", folder).err
     assert cli("serve", folder, "--listen", "127.0.0.1:0").code == 2
-    assert cli("serve", folder, "--config", tmp_path / "no.toml").code == 2
-    assert cli("serve", folder, "--listen", "tcp:127.0.0.1:0", "--peers", tmp_path / "no.toml").code == 2
+    assert cli("serve", folder, "--config", tmp_path / "no.toml").code == 4
+    assert cli("serve", folder, "--listen", "tcp:127.0.0.1:0", "--peers", tmp_path / "no.toml").code == 4
     exposed = cli("serve", folder, "--listen", "tcp:0.0.0.0:0")
     assert (exposed.code, "--allow-insecure" in exposed.err) == (2, True)
     mixed = cli("serve", folder, "--listen", "stdio", "--json")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.datalog.limits import Limits
+from bobbin.policy.executables import Budgets
 from tests.unit.cli.command_line import PLEX_1, VERIFIER, Cli
 from tests.unit.cli.policy_texts import DING, SEALED
 
@@ -89,3 +91,42 @@ def test_what_is_no_statement(filled: Path, stated: str, tmp_path: Path, cli: Cl
     check = ("--policy", tmp_path / "ding.policy")
     assert cli("statement", "check", filled, PLEX_1, *check).code == 2
     assert cli("statement", "check", filled, "//u//ding//nothing", *check).code == 1
+
+
+def test_a_check_past_a_limit_names_the_option(
+    filled: Path, stated: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Budgets(own=Limits(derived_tuples_max=1))
+    monkeypatch.setattr("bobbin.policy.executables.BUDGETS", {"default": small, "large": Budgets()})
+    cli("put", filled, "-g", "u", "-a", "ding", "-N", "later", "-", stdin=b"x")
+    arguments = ("statement", "check", filled, stated, "--policy", tmp_path / "ding.policy")
+    over = cli(*arguments)
+    assert over.code == 7
+    assert "derived_tuples_max" in over.err
+    assert "say --limits large" in over.err
+    assert cli(*arguments, "--limits", "large").code == 0
+    monkeypatch.setattr("bobbin.policy.executables.BUDGETS", {"default": small, "large": small})
+    assert "none beyond --limits large" in cli(*arguments, "--limits", "large").err
+
+
+def test_the_limits_that_are_noted_for_the_other_side_hold(
+    filled: Path, stated: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "bobbin.policy.executables.BUDGETS",
+        {"default": Budgets(own=Limits(derived_tuples_max=1)), "large": Budgets()},
+    )
+    cli("put", filled, "-g", "u", "-a", "ding", "-N", "later", "-", stdin=b"x")
+    arguments = ("statement", "check", filled, stated, "--policy", tmp_path / "ding.policy")
+    said = cli("statement", "show", filled, stated, "--json").json
+    other = said["operands"][1 - said["issuer"]]["origin"]
+    (filled / "peers.toml").write_text(f'[[peer]]\nname = "y"\nverifier = "{other}"\n', encoding="utf-8")
+    assert cli(*arguments).code == 7
+    (filled / "peers.toml").write_text(
+        f'[[peer]]\nname = "y"\nverifier = "{other}"\nlimits = "large"\n', encoding="utf-8"
+    )
+    assert cli(*arguments).code == 0
+    assert cli(*arguments, "--limits", "default").code == 7, "what is typed comes first"
+    (filled / "peers.toml").write_text("[[peer", encoding="utf-8")
+    assert cli(*arguments, "--limits", "large").code == 0, "a file that is no part of the check does not stop it"
+    assert cli(*arguments).code == 7

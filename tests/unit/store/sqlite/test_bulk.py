@@ -53,3 +53,34 @@ def test_keys_are_cut_out_of_many_names_as_of_each() -> None:
     assert bulk._keys([]).tolist() == []
     for odd in ("", "P.short", "P.é" + "0" * 60, "P.!" + "0" * 60):
         assert bulk._keys([*names, odd]).tolist() == keys
+
+
+def test_the_bytes_of_many_records(store: SqliteStore) -> None:
+    batch: list[Record] = [plex(1, extras=EXTRAS), EMPTY_BLOB, sealed(2), plex(3)]
+    store.put_records(batch)
+    store.remove(plex(3).hash, reason="test")
+    asked = [record.hash for record in reversed(batch)] + [plex(9).hash]
+    found = store.get_many(asked, bytes_max=10**6)
+    assert found == {record.hash: record.raw for record in batch[:3]}
+    assert list(found) == [record.hash for record in reversed(batch[:3])], "in the order of the question"
+    assert store.get_many([], bytes_max=1) == {}
+    assert store.get_many([*asked, "P.x.H3"], bytes_max=10**6) == {}, "left to be asked for one by one"
+
+
+def test_no_more_bytes_are_read_at_once_than_are_wanted(store: SqliteStore) -> None:
+    batch = [plex(number) for number in range(10)]
+    store.put_records(batch)
+    names = [record.hash for record in batch]
+    assert list(store.get_many(names, bytes_max=1)) == names[:1]
+    assert list(store.get_many(names, bytes_max=len(batch[0].raw) + 1)) == names[:2]
+    store.put_records([plex(10)])
+    assert store.get(plex(10).hash) == plex(10).raw, "what was not read to its end holds up nothing"
+
+
+def test_damaged_bytes_and_keys_that_collide_are_left_out(store: SqliteStore) -> None:
+    store.put_records([plex(1), plex(2)])
+    other = plex(1).raw.replace(plex(1).hash.encode(), plex(2).hash.encode(), 1)
+    store._connection.execute("UPDATE record SET raw = ? WHERE raw = ?", (other, plex(1).raw))
+    assert store.get_many([plex(1).hash, plex(2).hash], bytes_max=10**6) == {plex(2).hash: plex(2).raw}
+    near = plex(2).hash[:20] + "0" * 25 + ".H3"
+    assert store.get_many([plex(2).hash, near], bytes_max=10**6) == {}

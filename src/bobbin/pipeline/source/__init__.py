@@ -1,0 +1,1 @@
+"""Laces, bundles and lakes as a data source of Spark: ``spark.read.format("bobbin").load(path)``, and as a stream."""

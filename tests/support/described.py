@@ -1,0 +1,55 @@
+"""The tables ``facts`` and ``selections`` of small lakes, made without Spark."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bobbin.pipeline.batches.describe import describe
+from bobbin.records.record import Record
+from bobbin.store.lake.lake import Lake
+from bobbin.store.lake.tables import FACTS, RECORDS, SELECTIONS
+from bobbin.store.lake.writing import PartWriter
+from tests.support.lakes import some_records, store
+
+KEY = "0123456789abcdef"
+
+
+def describe_all(lake: Lake) -> None:
+    """The table ``facts``, anew, as the job of this name makes it."""
+    records = lake.manifest(RECORDS.name)
+    with lake.begin("facts") as run:
+        with PartWriter(lake.files, FACTS, run.path(FACTS.name)) as writer:
+            found = []
+            for file in records.files:
+                with lake.files.open(file.path) as stream:
+                    found.append(pq.read_table(stream))
+            for batch in pa.concat_tables(found).sort_by("record").to_batches():
+                writer.write(describe(batch))
+        run.replace(FACTS.name, properties={RECORDS.name: str(records.number)})
+        run.commit()
+
+
+def select_some(lake: Lake, chosen: Mapping[str, Iterable[str]], *, key: str = KEY, plan: str = "x1") -> str:
+    """A table of selections: records by predicate, as of the facts that there are. Returns its name."""
+    name = f"{SELECTIONS.name}/{key}"
+    rows = sorted((record, predicate) for predicate, records in chosen.items() for record in records)
+    with lake.begin("select", plan=plan) as run:
+        if rows:
+            with PartWriter(lake.files, SELECTIONS, run.path(name)) as writer:
+                columns = [pa.array([row[place] for row in rows], pa.string()) for place in (0, 1)]
+                writer.write(pa.RecordBatch.from_arrays(columns, schema=SELECTIONS.schema))
+        run.replace(name, properties={"plan": plan, FACTS.name: str(lake.manifest(FACTS.name).number)})
+        run.commit()
+    return name
+
+
+def stale_lake(location: Path) -> list[Record]:
+    """A lake whose selection is of its first record, and older than its last. Returns the records."""
+    lake, records = Lake.create(location), some_records(4, 1)
+    store(lake, records[:3])
+    describe_all(lake)
+    select_some(lake, {"MaySend": [records[0].hash]})
+    store(lake, records[3:])
+    return records
