@@ -6,6 +6,7 @@ import pytest
 
 _SLOW = frozenset(
     {
+        "test_lake_lace.py",
         "test_node_examples.py",
         "test_node_links.py",
         "test_serve.py",

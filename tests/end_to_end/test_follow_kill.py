@@ -17,8 +17,8 @@ from bobbin.store.lake.errors import NoLake
 from bobbin.store.lake.lake import Lake
 from tests.end_to_end.command import COMMAND, environment
 
-KILLS = 3
-RECORDS = 2_400
+KILLS = 2
+RECORDS = 1_200
 BATCH = 100
 """Small, so that there is always something left to be followed."""
 

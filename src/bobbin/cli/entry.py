@@ -20,6 +20,7 @@ from bobbin.cli.output import Json, ReaderGone
 from bobbin.cli.policy_files import InvalidPolicyFile
 from bobbin.cli.text import printable
 from bobbin.errors import BobbinError, ResourceError
+from bobbin.store.lake.errors import DamagedLake
 
 _PROGRAM = "bobbin"
 
@@ -106,8 +107,13 @@ def _report_error(as_json: bool, error: BobbinError | OSError) -> int:
         extra["reason"] = reason
     if isinstance(error, InvalidPolicyFile):
         extra["mistakes"] = [mistake.value() for mistake in error.mistakes]
-    is_damage = isinstance(error, ResourceError) and code is ExitCode.INTEGRITY and "fsck" not in message
-    hint = "`bobbin fsck DIR` lists what is damaged in a lace, and changes nothing." if is_damage else None
+    is_told = "bobbin fsck" in message or "bobbin lake check" in message
+    is_damage = isinstance(error, ResourceError) and code is ExitCode.INTEGRITY and not is_told
+    hint = None
+    if is_damage:
+        what = "`bobbin lake check LAKE`" if isinstance(error, DamagedLake) else "`bobbin fsck DIR`"
+        where = "a lake" if isinstance(error, DamagedLake) else "a lace"
+        hint = f"{what} lists what is damaged in {where}, and changes nothing."
     _report(as_json, code.name.lower().replace("_", "-"), message, code, hint=hint, extra=extra)
     return code
 

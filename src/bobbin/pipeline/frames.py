@@ -95,7 +95,7 @@ def hash_range(partitions: int) -> Column:
     kinds. Digests are evenly spread, so the bounds follow from the number of partitions alone, and no row is read to
     find them.
     """
-    place: Column = f.lit(0)
+    place: Column = f.lit(0).cast("long")
     for position in range(_LEADING):
         symbol = f.substring("record", _LETTER + 1 + position, 1)
         place = place * len(b64a.ALPHABET) + f.position(symbol, f.lit(b64a.ALPHABET)) - 1

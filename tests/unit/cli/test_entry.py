@@ -15,6 +15,7 @@ from bobbin.cli.output import ReaderGone
 from bobbin.errors import BobbinError, IntegrityError, PeerError, ProgramError, ResourceError, UsageError
 from bobbin.records.reasons import InvalidRecord, Reason
 from bobbin.store.base import DamagedStore
+from bobbin.store.lake.errors import DamagedLake
 from tests.unit.cli.command_line import Cli
 
 
@@ -193,3 +194,16 @@ def test_a_damaged_store_is_one_to_look_into(
     monkeypatch.setattr(entry, "_invoke", _raising(DamagedStore("it is damaged; run `bobbin fsck` on it")))
     run(["x"])
     assert capsys.readouterr().err.count("fsck") == 1
+
+
+def test_a_damaged_lake_is_one_to_look_into_by_its_own_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", _raising(DamagedLake("a file is gone")))
+    assert run(["x"]) == 3
+    told = capsys.readouterr().err
+    assert "`bobbin lake check LAKE` lists what is damaged in a lake" in told
+    assert "fsck" not in told
+    monkeypatch.setattr(entry, "_invoke", _raising(DamagedLake("a file is gone; `bobbin lake check` says which")))
+    run(["x"])
+    assert capsys.readouterr().err.count("lake check") == 1

@@ -1,7 +1,7 @@
 """``bobbin pipeline report``: what is in a lake, as a page and as figures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +13,8 @@ from bobbin.cli.text import count_text, printable, size_text
 
 if TYPE_CHECKING:
     from bobbin.pipeline.report.figures import Figures
+
+_REASONS_MAX: Final = 5
 
 
 def pipeline_report(
@@ -54,7 +56,10 @@ def _lines(out: Output, figures: "Figures") -> list[str]:
     from bobbin.pipeline.report.words import mean
 
     kinds = ", ".join(count_text(kind.records, kind.name, _plural(kind.name)) for kind in figures.kinds)
-    reasons = ", ".join(f"{one.pieces:,} {one.reason}" for one in figures.quarantine.reasons[:5])
+    told = figures.quarantine.reasons[:_REASONS_MAX]
+    reasons = ", ".join(f"{one.pieces:,} {one.reason}" for one in told)
+    if (others := figures.quarantine.pieces - sum(one.pieces for one in told)) and told:
+        reasons += f", {others:,} for other reasons"
     balance = figures.balance
     rows = {
         "records": f"{figures.records:,} ({kinds}), {size_text(figures.sizes.total)}",

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from bobbin.pipeline import frames
+from bobbin.pipeline.offer import is_from_current
 from bobbin.pipeline.progress import Step, silent
 from bobbin.pipeline.report.figures import (
     Balance,
@@ -88,7 +89,7 @@ def gather(session: SparkSession, lake: Lake, *, step: Step = silent) -> Figures
         tables=tuple(_table(manifests[name]) for name in sorted(manifests)),
         records=records.rows,
         described=facts.rows,
-        facts_current=facts.rows == records.rows and facts.properties.get(RECORDS.name) == str(records.number),
+        facts_current=facts.rows == records.rows and is_from_current(lake, facts, RECORDS.name),
         kinds=kinds,
         places=places,
         signers=signers,
@@ -98,8 +99,8 @@ def gather(session: SparkSession, lake: Lake, *, step: Step = silent) -> Figures
         quarantine=quarantine,
         runs=tuple(_run(report) for report in runs[:RUNS_MAX]),
         runs_total=len(runs),
-        selections=_derived(session, lake, derived, SELECTIONS.name, facts),
-        advertisements=_derived(session, lake, derived, ADVERTISEMENTS.name, facts),
+        selections=_derived(session, lake, derived, SELECTIONS.name),
+        advertisements=_derived(session, lake, derived, ADVERTISEMENTS.name),
         derived_total=sum(not one.table.startswith(f"{PARTITIONS.name}/") for one in derived),
     )
 
@@ -345,9 +346,7 @@ def _run(report: Report) -> RunFigures:
     )
 
 
-def _derived(
-    session: SparkSession, lake: Lake, manifests: Sequence[Manifest], kind: str, facts: Manifest
-) -> tuple[Derived, ...]:
+def _derived(session: SparkSession, lake: Lake, manifests: Sequence[Manifest], kind: str) -> tuple[Derived, ...]:
     """The tables of one kind, those that were made last first."""
     found = sorted(
         (one for one in manifests if one.table.startswith(f"{kind}/")), key=lambda one: one.run, reverse=True
@@ -358,7 +357,7 @@ def _derived(
             rows=one.rows,
             properties={name: value[:TEXT_MAX] for name, value in sorted(one.properties.items())},
             counts=_predicates(session, lake, one) if kind == SELECTIONS.name else {},
-            current=one.properties.get(FACTS.name) == str(facts.number),
+            current=is_from_current(lake, one, FACTS.name),
         )
         for one in found[:DERIVED_MAX]
     )

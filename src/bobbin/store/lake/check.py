@@ -45,15 +45,23 @@ class _Counter:
         self._total = total
         self._progress = progress
         self.done = 0
+        self.is_counting = True
 
     def add(self, rows: int) -> None:
+        if not self.is_counting:
+            return
         self.done += rows
         if self._progress is not None:
             self._progress(self.done, self._total)
 
 
-def check(lake: Lake, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
-    """Everything that is wrong with a lake. ``quick`` leaves out what is inside the files, beyond their digests."""
+def check(
+    lake: Lake, *, quick: bool = False, progress: Progress | None = None, counted: str | None = None
+) -> Iterator[Finding]:
+    """Everything that is wrong with a lake. ``quick`` leaves out what is inside the files, beyond their digests.
+
+    ``progress`` hears of the rows that were read; with ``counted``, only of those of this table.
+    """
     sound: list[Manifest] = []
     for table in commit.table_names(lake.files):
         yield from _guarded(table, _check_history(lake, table))
@@ -61,8 +69,10 @@ def check(lake: Lake, *, quick: bool = False, progress: Progress | None = None) 
             sound.append(lake.manifest(table))
         except BobbinError as error:
             yield Finding(table, str(error))
-    counter = _Counter(sum(manifest.rows for manifest in sound), progress)
+    total = sum(manifest.rows for manifest in sound if counted in (None, manifest.table))
+    counter = _Counter(total, progress)
     for manifest in sound:
+        counter.is_counting = counted in (None, manifest.table)
         for file in manifest.files:
             yield from _guarded(file.path, _check_file(lake, manifest, file, counter, quick=quick))
         if not quick:
@@ -104,7 +114,6 @@ def _check_history(lake: Lake, table: str) -> Iterator[Finding]:
 
 def _check_file(lake: Lake, manifest: Manifest, file: DataFile, counter: _Counter, *, quick: bool) -> Iterator[Finding]:
     table = tables.table(manifest.table)
-    before = counter.done
     if not lake.files.exists(file.path):
         yield Finding(file.path, "the file is gone")
     elif (size := lake.files.size(file.path)) != file.bytes:
@@ -113,7 +122,8 @@ def _check_file(lake: Lake, manifest: Manifest, file: DataFile, counter: _Counte
         yield Finding(file.path, "the bytes of the file are not those that were committed")
     else:
         yield from _check_inside(lake, table, file, counter, quick=quick)
-    counter.add(file.rows - (counter.done - before))
+    if quick:
+        counter.add(file.rows)
 
 
 def _check_inside(lake: Lake, table: Table, file: DataFile, counter: _Counter, *, quick: bool) -> Iterator[Finding]:

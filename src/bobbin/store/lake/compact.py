@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from bobbin.errors import UsageError
 from bobbin.store.base import Progress
-from bobbin.store.lake import merging, tables
+from bobbin.store.lake import merging, staging, tables
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.lake import Lake, Report, Run
 from bobbin.store.lake.manifest import Manifest
@@ -82,6 +82,7 @@ def needs_it(manifest: Manifest) -> bool:
 def _rewrite(run: Run, base: Manifest, shape: Shape | None) -> Iterator[int]:
     """Write the rows of a table anew; yields how many each time some are written."""
     table = tables.table(base.table)
+    _check_bytes(run, base)
     written = 0
     last: bytes | None = None
     # A name that begins so is no part of the table, and goes when the run is committed or given up.
@@ -94,6 +95,16 @@ def _rewrite(run: Run, base: Manifest, shape: Shape | None) -> Iterator[int]:
             yield batch.num_rows
     if written != base.rows:
         raise DamagedLake(f"the table {base.table} has {written} rows; its manifest says {base.rows}")
+
+
+def _check_bytes(run: Run, base: Manifest) -> None:
+    """Refuse files that are not what was committed: written anew, their damage would have a digest that fits it."""
+    for file in base.files:
+        if staging.digest_of(run.lake.files, file.path) != file.digest:
+            raise DamagedLake(
+                f"the bytes of {file.path} are not those that were committed; nothing was compacted. "
+                f"`bobbin lake check` says what else is wrong"
+            )
 
 
 def _check_once(table: Table, batch: pa.RecordBatch, last: bytes | None) -> bytes:

@@ -198,7 +198,7 @@ class LakeStore:
     def check(self, *, progress: Progress | None = None) -> Iterator[Finding]:
         """Verify the whole lake: every file, record, quarantined byte, manifest and report."""
         self._require_open()
-        return check.check(self.lake, progress=progress)
+        return check.check(self.lake, progress=progress, counted=RECORDS.name)
 
     # ---- what only saves work -------------------------------------------------------------------------------------
 

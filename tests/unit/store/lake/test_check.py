@@ -201,3 +201,20 @@ def test_files_that_belong_to_nothing_are_named_and_those_of_a_living_run_are_no
         ]
     assert findings(lake) == []
     assert staging.digest_of(lake.files, f"records/data/{run}/spare.parquet")
+
+
+def test_rows_that_cannot_be_read_are_not_counted_as_checked(lake: Lake) -> None:
+    file = lake.manifest("records").files[0]
+    (Path(lake.location) / file.path).unlink()
+    every = sum(lake.manifest(name).rows for name in lake.tables())
+    counted: list[int] = [0]
+    findings = list(check(lake, progress=lambda done, _: counted.append(done)))
+    assert file.path in {found.where for found in findings}
+    assert counted[-1] == every - file.rows
+
+
+def test_progress_of_one_table_is_that_of_its_rows(lake: Lake) -> None:
+    steps: list[tuple[int, int]] = []
+    assert list(check(lake, progress=lambda done, total: steps.append((done, total)), counted="records")) == []
+    rows = lake.manifest("records").rows
+    assert steps[-1] == (rows, rows)

@@ -157,3 +157,15 @@ def test_a_file_that_is_not_sorted_stops_it(tmp_path: Path) -> None:
     with pytest.raises(DamagedLake, match="not sorted"):
         compact(lake, force=True)
     assert lake.manifest("records").number == 1
+
+
+def test_a_damaged_file_is_not_made_good_by_writing_it_anew(lake: Lake) -> None:
+    """What comes out would have a digest of its own, and nothing would ever tell that it had been damaged."""
+    file = lake.manifest("records").files[1]
+    path = Path(lake.location) / file.path
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 3] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(DamagedLake, match=r"are not those that were committed; nothing was compacted"):
+        compact(lake, force=True)
+    assert [found.where for found in check(lake, quick=True)] == [file.path]
