@@ -27,7 +27,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_GROW ?=
 ONLY ?=
 UPGRADE ?=
-PYTEST := $(PY) -m pytest -n 2
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 
 .PHONY: help setup setup-fuzz demo test evidence check format bench bench-network fuzz simulate rewrite docs lock clean
 .PHONY: git node syncthing

@@ -111,7 +111,7 @@ def test_an_interrupted_job_leaves_the_lake_as_it_was(tmp_path: Path, bundle: Pa
         start_new_session=True,
     ) as process:
         deadline = time.monotonic() + _SECONDS_MAX / 2
-        while not list(lake.glob("runs/*.running")) and process.poll() is None and time.monotonic() < deadline:
+        while not list(lake.glob("records/data/*")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: Java and the workers get it, too
         out, err = process.communicate(timeout=_SECONDS_MAX / 2)

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -164,7 +165,9 @@ def open_session(
 def close_session(session: SparkSession) -> None:
     """Stop a session, and end the Java that was started for it. Its scratch folder goes away."""
     opened = next((one for one in _opened if one.session is session), None)
-    with suppress(PySparkException, Py4JError, OSError):  # its Java may have died before
+    with suppress(PySparkException, Py4JError, OSError), warnings.catch_warnings():  # its Java may have died before
+        # On a busy machine Java may take longer than PySpark waits. It is ended below all the same.
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
         session.stop()
     if opened is not None:
         _opened.remove(opened)
