@@ -23,6 +23,8 @@ from benchmarks.network_processes import (
 )
 from benchmarks.peer_git import git
 
+pytestmark = pytest.mark.slow  # real processes
+
 _FEW = 30
 
 
