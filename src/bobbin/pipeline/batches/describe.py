@@ -9,20 +9,19 @@ more than all the rest. What is checked is that the bytes still have the structu
 that the row says. Bytes that changed at rest are found by ``bobbin lake check``, which compares whole files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
 
 from bobbin.facts import relations
-from bobbin.facts.extract import Fact, index_headers
+from bobbin.facts.extract import Fact
 from bobbin.facts.relations import Tuple
-from bobbin.records import b64a, tai
 from bobbin.records.canonical import MARK
 from bobbin.records.reasons import InvalidRecord
-from bobbin.records.record import Blob, Record, Seal, read_trusted
+from bobbin.records.record import Record, read_trusted
+from bobbin.store.lake.describing import describe_as
 from bobbin.store.lake.errors import DamagedLake
-from bobbin.store.lake.tables import FACTS
 
 FIXED_FIELDS: Final = {
     "Type": "type",
@@ -36,42 +35,11 @@ FIXED_FIELDS: Final = {
 }
 """The fields that are not extra headers, in record order, with their columns."""
 
-_PLAIN: Final = ("record", "type", "group", "app", "name", "tai", "signer", "signature", "data_length")
-_HASHES: Final = ("blob_hash", "plex_hash")
-
 
 def describe(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of ``facts`` for rows of ``records``."""
     names = batch.column("record").to_pylist()
-    return _rows(names, list(map(_read, names, batch.column("raw").to_pylist())))
-
-
-def rows_of(records: Iterable[Record]) -> pa.RecordBatch:
-    """The rows of ``facts`` for records that exist as values."""
-    read = list(records)
-    return _rows([record.hash for record in read], read)
-
-
-def _rows(names: list[str], read: list[Record]) -> pa.RecordBatch:
-    rows = list(map(_fixed, names, read))
-    columns = dict(zip(_PLAIN + _HASHES, zip(*rows, strict=True), strict=True)) if rows else {}
-    extras, links = _Lists(), _Lists()
-    for record in read:
-        if not isinstance(record, Blob) and record.extras:
-            for header in index_headers(record.extras):
-                extras.rows.append((header.name, header.index, header.value))
-                if header.link is not None:
-                    links.rows.append((header.name, header.index, header.link.data, header.link.target))
-        extras.ends.append(len(extras.rows))
-        links.ends.append(len(links.rows))
-    lists = {"extras": extras, "links": links}
-    arrays = [
-        lists[field.name].array(field.type)
-        if field.name in lists
-        else pa.array(columns.get(field.name, ()), field.type)
-        for field in FACTS.schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=FACTS.schema)
+    return describe_as(names, list(map(_read, names, batch.column("raw").to_pylist())))
 
 
 def facts_of_rows(batch: pa.RecordBatch) -> Iterator[Fact]:
@@ -109,21 +77,6 @@ def fields_of_row(row: Mapping[str, object]) -> Iterator[Tuple]:
         yield own, header["name"], str(header["index"]), header["value"]
 
 
-class _Lists:
-    """A column of lists in the making: the rows of all lists, and where each list ends."""
-
-    def __init__(self) -> None:
-        self.rows: Final[list[tuple[str | int, ...]]] = []
-        self.ends: Final = [0]
-
-    def array(self, kind: pa.ListType) -> pa.ListArray:
-        parts = list(kind.value_type)
-        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(parts)
-        members = [pa.array(column, part.type) for column, part in zip(columns, parts, strict=True)]
-        values = pa.StructArray.from_arrays(members, fields=parts)
-        return pa.ListArray.from_arrays(pa.array(self.ends, pa.int32()), values, type=kind)
-
-
 def _read(name: str, raw: bytes) -> Record:
     try:
         record = read_trusted(raw)
@@ -133,14 +86,3 @@ def _read(name: str, raw: bytes) -> Record:
     if not raw.startswith(b"%b: %b\n" % (MARK, name.encode())):
         raise DamagedLake(f"the bytes stored as {name} are those of {record.hash}")
     return record
-
-
-def _fixed(name: str, record: Record) -> tuple[str | int | None, ...]:
-    """The columns of one record that are no lists, in the order of ``_PLAIN`` and ``_HASHES``."""
-    if isinstance(record, Blob):
-        return name, "B", None, None, None, None, None, None, record.data_length, None, None
-    place = record.group, record.app, record.name, tai.render(record.tai)
-    if isinstance(record, Seal):
-        signed = record.verifier, b64a.encode(record.signature)
-        return name, "S", *place, *signed, record.data_length, None, record.plex_hash
-    return name, "P", *place, None, None, record.data_length, record.blob_hash, None

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from bobbin.pipeline.batches.describe import rows_of
 from bobbin.pipeline.source import columns
 from bobbin.records.record import Record
+from bobbin.store.lake.describing import describe as rows_of
 
 
 def batches(records: Iterable[Record], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -11,10 +11,11 @@ from bobbin.facts.extract import extract
 from bobbin.interlace.advertise import advertisement, canonical_fields, render
 from bobbin.interlace.schema import Schema
 from bobbin.pipeline.batches.advertise import Form, advertise, canonical_records
-from bobbin.pipeline.batches.describe import FIXED_FIELDS, rows_of
+from bobbin.pipeline.batches.describe import FIXED_FIELDS
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import label_origin
 from bobbin.records.record import Blob, Header, Record, build_blob, build_plex
+from bobbin.store.lake.describing import describe as rows_of
 from bobbin.store.lake.tables import ADVERTISEMENTS
 from tests.properties.strategies import EXTRA_VALUES, records
 

@@ -10,8 +10,9 @@ from msgspec import structs
 
 from bobbin.facts import relations
 from bobbin.facts.extract import extract
-from bobbin.pipeline.batches.describe import describe, facts_of_rows, field_rows, rows_of
+from bobbin.pipeline.batches.describe import describe, facts_of_rows, field_rows
 from bobbin.records.record import Blob, Header, Record, build_blob, build_plex
+from bobbin.store.lake.describing import describe as rows_of
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.tables import FACTS, RECORDS
 from tests.properties.strategies import EXTRA_VALUES, records

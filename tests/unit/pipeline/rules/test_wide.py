@@ -12,12 +12,13 @@ from bobbin.datalog.local.evaluate import Executable
 from bobbin.datalog.vocabulary import RECORD_FACTS
 from bobbin.facts import relations
 from bobbin.pipeline import frames
-from bobbin.pipeline.batches.describe import FIXED_FIELDS, rows_of
+from bobbin.pipeline.batches.describe import FIXED_FIELDS
 from bobbin.pipeline.rules.body import Known
 from bobbin.pipeline.rules.evaluate import evaluate
 from bobbin.pipeline.rules.wide import WideTable
 from bobbin.policy.views import RecordFacts
 from bobbin.records.record import Record, build_blob, build_plex, seal
+from bobbin.store.lake.describing import describe as rows_of
 from bobbin.store.lake.tables import FACTS
 from tests.backends.executors import fetch
 from tests.support.lakes import KEY, LINKED, some_records

@@ -10,13 +10,13 @@ import pytest
 
 from bobbin.errors import IntegrityError, UsageError
 from bobbin.lace import Lace
-from bobbin.pipeline.batches.describe import rows_of
 from bobbin.pipeline.failures import explained
 from bobbin.pipeline.source import columns
 from bobbin.pipeline.source.datasource import BobbinSource, register
 from bobbin.records import tai
 from bobbin.records.record import Record
 from bobbin.store.base import DamagedStore
+from bobbin.store.lake.describing import describe as rows_of
 from tests.conformance import samples
 from tests.support.lakes import some_records
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from bobbin.config.layout import Layout
 from bobbin.errors import UsageError
 from bobbin.lace import Lace, NoLace
-from bobbin.pipeline.batches.describe import rows_of
 from bobbin.pipeline.source import columns, lace_slices, lace_statement
 from bobbin.pipeline.source.conditions import COLUMNS, NUMBERS, Condition, OneOf, StartsWith, Value, Within, meets
 from bobbin.pipeline.source.lace_statement import Way
 from bobbin.records import tai
 from bobbin.records.record import Record
 from bobbin.store.base import DamagedStore, StoreError
+from bobbin.store.lake.describing import describe as rows_of
 from bobbin.store.sqlite.store import SqliteStore
 from tests.conformance import samples
 

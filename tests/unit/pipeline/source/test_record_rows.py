@@ -1,8 +1,8 @@
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from bobbin.pipeline.batches.describe import rows_of
 from bobbin.pipeline.source import columns, record_rows
+from bobbin.store.lake.describing import describe as rows_of
 from tests.conformance import samples
 
 if TYPE_CHECKING:
