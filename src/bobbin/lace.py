@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self, assert_never
 from blake3 import blake3
 
 from bobbin.config import durable, keys
+from bobbin.config.key_copies import read_keys
 from bobbin.config.layout import Layout
 from bobbin.config.records import create_records, open_records
 from bobbin.config.settings import FORMAT, DamagedSettings, Settings, read_settings, write_settings
@@ -52,6 +53,7 @@ from bobbin.store.base import (
 )
 
 if TYPE_CHECKING:
+    from bobbin.config.account_keys import AccountKeys
     from bobbin.interlace.limits import Limits
     from bobbin.policy.executables import Budgets
     from bobbin.policy.modules import Query, Selector
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from bobbin.runtime.decisions import Decisions
     from bobbin.runtime.ingest import Form, Ingested
     from bobbin.runtime.operations import Participant
+    from bobbin.runtime.tangle_writing import Tangles
     from bobbin.runtime.transfer import Exported, Problem
     from bobbin.wire.address import Address as PeerAddress
 
@@ -81,6 +84,7 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
         self._layout: Final = layout
         self._store: Final = store
         self._decisions: Final[dict[tuple[str, Budgets], Decisions]] = {}
+        self._tangles: Tangles | None = None
         self.settings: Final = settings
 
     # ---- opening and closing ----------------------------------------------------------------------------------
@@ -340,7 +344,7 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
             raise UsageError(f"{layout.folder} is inside the lace {self.path}; a backup goes to a folder of its own")
         if layout.folder.is_dir() and not _is_blank(layout):
             raise UsageError(f"{layout.folder} is not empty; a backup goes to a folder of its own")
-        copied = {name: keys.read_secret(self._layout.keys, name) for name in self.key_names() if with_keys}
+        copied = read_keys(self._layout.keys) if with_keys else []
         with ExitStack() as undo:
             if not layout.folder.exists():
                 undo.callback(_remove_folder, layout.folder)
@@ -348,13 +352,30 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
             _make_folder(layout)
             self._store.backup(layout.records, progress=progress)
             undo.callback(layout.records.unlink)
-            for name, secret in copied.items():
-                keys.create_key(layout.keys, name, secret=secret)
-                undo.callback(keys.key_file(layout.keys, name).unlink)
+            for copy in copied:
+                undo.callback(copy.write(layout.keys).unlink)
             write_settings(layout.settings, self.settings)
             undo.pop_all()
         with suppress(OSError):
             layout.clear_leftovers()
+
+    # ---- tangles ----------------------------------------------------------------------------------------------
+
+    @property
+    def tangles(self) -> "Tangles":
+        """The tangles that are kept beside the records."""
+        if self._tangles is None:
+            from bobbin.runtime.tangle_writing import Tangles, tables_of  # noqa: PLC0415 -- many have none
+
+            self._tangles = Tangles(tables_of(self._store))
+        return self._tangles
+
+    @property
+    def account_keys(self) -> "AccountKeys":
+        """The Ed25519 keys of accounts of tangles: make, load, list."""
+        from bobbin.config.account_keys import AccountKeys  # noqa: PLC0415 -- as above
+
+        return AccountKeys(self._layout.keys)
 
     # ---- exchange ---------------------------------------------------------------------------------------------
 
@@ -393,13 +414,15 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
         limits: "Limits | None" = None,
         budgets: "Budgets | None" = None,
         workers: int | None = None,
+        strategy: str = "auto",
     ) -> "Connection":
         """This lace and a peer elsewhere, for ``async with``: its address, the name of a known peer, or a destination.
 
         ``verifier`` is the key that the peer must prove. What ``peers.toml`` says of the peer holds where the caller
         says nothing: the policies and limits of a known name; for an address the key that is noted with it, which
         ``verifier`` does not set aside. Nothing is dialled yet. ``workers`` processes check what arrives, once that is
-        much; without a number, one less than there are cores, up to four.
+        much; without a number, one less than there are cores, up to four. ``strategy`` says how the two find out what
+        the other offers.
         """
         from bobbin.config.peers import parse_verifier, read_peer, read_peers  # noqa: PLC0415 -- many never exchange
         from bobbin.runtime.connection import Connection, Destination, is_address, same_place  # noqa: PLC0415
@@ -409,7 +432,14 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
         if isinstance(peer, Destination):
             peer = peer if wanted is None else peer.demanding(wanted)
             return Connection(
-                self, peer.peer(), policy, query_policy=query_policy, limits=limits, budgets=budgets, workers=workers
+                self,
+                peer.peer(),
+                policy,
+                query_policy=query_policy,
+                limits=limits,
+                budgets=budgets,
+                workers=workers,
+                strategy=strategy,
             )
         known = read_peers(self._layout.peers)
         if isinstance(peer, str) and not is_address(peer):
@@ -443,6 +473,7 @@ class Lace(Exchanging, AbstractContextManager["Lace"]):
             limits=limits,
             budgets=budgets,
             workers=workers,
+            strategy=strategy,
         )
 
     @contextmanager

@@ -74,3 +74,8 @@ QUERY_POLICY_DEFAULT: Final = "Queryable(P,O) :- OwnSelected(P), Viewer(O).\n"
 
 SELECTOR_DENY_ALL: Final = "SelectHave(P) :- Have(P), not Have(P).\n"
 """The selector of a side that has no policy: valid, and true of no record."""
+
+# ---- tangles ------------------------------------------------------------------------------------------------------
+
+TANGLE_APP: Final = "pzp"
+"""The app of every record that is a message of a tangle."""

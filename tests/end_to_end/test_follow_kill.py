@@ -1,5 +1,6 @@
 """A lace is followed into a lake while another process writes into it, and the follower is killed again and again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -15,6 +17,7 @@ from bobbin.pipeline.jobs import cursors, follow
 from bobbin.pipeline.source import columns, lace_slices, lake_slices
 from bobbin.store.lake.errors import NoLake
 from bobbin.store.lake.lake import Lake
+from tests.conformance import samples
 from tests.end_to_end.command import COMMAND, environment
 
 KILLS = 2
@@ -35,14 +38,16 @@ with Lace.open(sys.argv[1]) as lace:
 
 
 @contextmanager
-def _started(*command: str | Path) -> Iterator["subprocess.Popen[bytes]"]:
+def _started(
+    *command: str | Path, stdout: IO[bytes] | None = None, stderr: IO[bytes] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A process in a group of its own; all of the group is gone afterwards."""
     process = subprocess.Popen(
         [str(part) for part in command],
         env=environment(),
         start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=stdout or subprocess.DEVNULL,
+        stderr=stderr or subprocess.DEVNULL,
     )
     try:
         yield process
@@ -116,3 +121,28 @@ def test_every_record_is_taken_once_over_kills(tmp_path: Path) -> None:
     cursor = cursors.lace_cursor(Lake.open(lake), follow.stream_key(lace_slices.moment(lace)))
     assert cursor is not None
     assert cursor.id == RECORDS
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_in_order_and_says_what_was_done(tmp_path: Path) -> None:
+    lace, lake = tmp_path / "x.lace", tmp_path / "lake"
+    with Lace.create(lace) as made:
+        made.store.put_records([samples.plex(number) for number in range(30)])
+    command = (*COMMAND, "pipeline", "follow", lake, lace, "--master", "local[2]", "--every", "0.1", "--json")
+    with (
+        (tmp_path / "out").open("wb") as out,
+        (tmp_path / "err").open("wb") as err,
+        _started(*command, stdout=out, stderr=err) as follower,
+    ):
+        _await_commits(lake, 1, follower)
+        # As a terminal does it: everybody in the group hears of Ctrl-C.
+        os.killpg(follower.pid, signal.SIGINT)
+        assert follower.wait(_PATIENCE_SECONDS) == 130
+        _await_group_end(follower)
+    assert (tmp_path / "err").read_text() == ""
+    batch, summary = map(json.loads, (tmp_path / "out").read_text().splitlines())
+    assert (batch["event"], batch["stored"]) == ("batch", 30)
+    assert (summary["event"], summary["interrupted"]) == ("summary", True)
+    assert (summary["runs"], summary["read"], summary["stored"], summary["id"]) == (1, 30, 30, 30)
+    assert not list((lake / "streams").glob("*/running")), "nobody follows any more"
+    assert Lake.open(lake).report(batch["run"]) is not None

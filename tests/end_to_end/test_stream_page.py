@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from bobbin.interlace.config import Bounded
 from bobbin.interlace.machine import InterlaceMachine
@@ -44,6 +45,8 @@ def _chance() -> Iterator[bytes]:
 async def _side(stream: MemoryStream, role: Role, key: SigningKey, holdings: MemoryHoldings) -> Result:
     introduced, _ = await introduce(stream, role=role, key=key, admit=lambda _: None)
     config = configure(introduced, role=role, selector=selector(_RULES), lifecycle=Bounded())
+    # As a side that knows only what the protocol page asks for.
+    config = structs.replace(config, share=None)
     machine = InterlaceMachine(config, holdings)
     link = StreamLink(stream, introduced.elements, machine)
     return await Exchange(machine, holdings, link, clock=SetClock()).run()

@@ -69,8 +69,10 @@ class World(Struct, frozen=True, kw_only=True):
     queries: tuple[str, str]
     services: tuple[Service, Service]
 
-    def meeting(self, *, codec: bool = False, direct: bool = False) -> Meeting:
-        """The two sides, not started yet."""
+    def meeting(
+        self, *, codec: bool = False, direct: bool = False, shares: tuple[int | None, int | None] = (None, None)
+    ) -> Meeting:
+        """The two sides, not started yet. ``shares``: of the key of sketches, where there are to be some."""
         return meet(
             Watched(self.here, query=compile_query(self.queries[0])),
             Watched(self.there, query=compile_query(self.queries[1])),
@@ -79,7 +81,8 @@ class World(Struct, frozen=True, kw_only=True):
             codec=codec,
             direct=direct,
             service=self.services[0],
-            right=Changes(service=self.services[1]),
+            right=Changes(service=self.services[1], share=shares[1]),
+            share=shares[0],
         )
 
 

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from bobbin.interlace.choice import Strategy
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.config import Open
 from bobbin.interlace.events import Cancelled, Flushed, LinkClosed, OperandChanged, StoreChanged
+from bobbin.interlace.learned import claims_of
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import (
     Advertise,
@@ -21,6 +24,21 @@ from bobbin.interlace.messages import (
     Unavailable,
 )
 from bobbin.interlace.partitions import payload
+from bobbin.interlace.reconciliation import (
+    Changed,
+    Compared,
+    Cut,
+    Fallback,
+    Lacking,
+    More,
+    Part,
+    Plain,
+    Probe,
+    Ranged,
+    Sketched,
+    Standing,
+    Supplied,
+)
 from bobbin.interlace.state import Awaits
 from bobbin.records import tai
 from bobbin.records.record import validate
@@ -153,3 +171,56 @@ def test_whatever_a_peer_says_ends_in_effects(seed: int) -> None:
         assert validate(one.raw).hash == name
     assert result.received <= set(against.holdings.records) - before
     assert result.bytes_received + result.bytes_sent <= 1_500
+
+
+def _standing(random: Random, against: Against) -> Standing:
+    """Of some claims, true or not."""
+    index = ClaimIndex(claims_of([against.claim(_POOL[at]) for at in _some(random, 12)]))
+    root = index.root() if random.random() < 0.8 else random.randbytes(32)
+    return Standing(count=len(index), root=root, held=random.choice((ClaimIndex().root()[:16], random.randbytes(16))))
+
+
+def _part(random: Random, against: Against) -> Part | None:
+    """Something that is said about all claims together, of the right form and seldom in its place."""
+    names = tuple(sorted(payload(_POOL[at].hash)[:11] for at in _some(random)))
+    parts: tuple[Part | None, ...] = (
+        None,
+        None,
+        _standing(random, against),
+        Probe(bulk=bytes(256), cuts=(Cut(moment=START_NS + 9, sum=random.getrandbits(64)),)),
+        Sketched(first=random.choice((0, 0, 16)), raw=random.randbytes(10 * random.randint(1, 40))),
+        Ranged(moment=random.choice((0, START_NS + 9)), ids=random.randbytes(8 * random.randint(0, 5))),
+        More(symbols=random.choice((1, 16, 10**6))),
+        Lacking(ids=random.randbytes(8 * random.randint(0, 3))),
+        Supplied(),
+        Changed(added=names[:1], removed=names[1:]),
+        Compared(removed=names),
+        Plain(),
+        Fallback(why="no reason"),
+    )
+    return random.choice(parts)
+
+
+@scaled(0.5)
+@given(st.integers(0, 2**32))
+def test_whatever_a_peer_says_of_its_claims_ends_in_effects(seed: int) -> None:
+    """IL-037, IL-047, IL-195: sketches that are none are given up on, or end the exchange; nothing else is raised."""
+    random = Random(seed)
+    strategy = random.choice((Strategy.AUTO, Strategy.SKETCH, Strategy.RANGES))
+    own = config(EVERYTHING, lifecycle=Open(), strategy=strategy, share=7, initiator=random.random() < 0.5)
+    against = Against(own, Watched(_POOL[at] for at in _some(random, 12)))
+    against.to_hello()
+    against.say(against.hello())
+    against.say(Advertise(part=_standing(random, against)))
+    for _ in range(20):
+        if against.closed:
+            break
+        if against.machine.awaits is Awaits.ADVERTISE:
+            block = _advertise(random, against) if random.random() < 0.3 else Advertise()
+            against.say(structs.replace(block, part=_part(random, against)))
+        else:
+            against.say(_polite(random, against))
+        against.machine.check()
+    against.give(Cancelled())
+    assert against.result is not None
+    assert against.closed

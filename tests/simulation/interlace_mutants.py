@@ -6,17 +6,25 @@ a check that is left out, a state that is kept too long, a limit that nobody loo
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypedDict, Unpack
 from unittest.mock import patch
 
+from msgspec import structs
+
+from bobbin.interlace.assembly import Assembly
+from bobbin.interlace.choice import Strategy
+from bobbin.interlace.claim_index import ClaimIndex
+from bobbin.interlace.dialogue import Dialogue
 from bobbin.interlace.epoch import Epoch
 from bobbin.interlace.events import Settled
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Advertisement, Delivered, Partition, Setup, Transfer
-from bobbin.interlace.offers import Offers, Questions
+from bobbin.interlace.offers import News, Offers, Questions
+from bobbin.interlace.reconciliation import Changed, Part, Sketched, Standing
 from bobbin.interlace.rounds import Round
+from bobbin.interlace.sketching import SketchTelling
 from bobbin.interlace.ticks import Ticks
 from bobbin.interlace.transfer import Account, TransferPhase
 from bobbin.interlace.wants import FindAbsent, Wants
@@ -30,6 +38,7 @@ _choose = Epoch.choose
 _load_sendable = Epoch.load_sendable
 _opening = Offers.opening
 _update = Wants.update
+_changed = Assembly.changed
 
 
 def _send_whatever_is_stored(self: Epoch, record: str) -> bytes | None:
@@ -115,8 +124,13 @@ def _never_pass_over(self: Wants, record: str, learned: Learned) -> None:
     del self, record, learned
 
 
-def _announce_once(self: Offers, limits: Limits, service: Service) -> Advertise:
-    return Advertise() if self._opened else _opening(self, limits, service)
+class _Manner(TypedDict, total=False):
+    direct: bool
+    strategy: Strategy
+
+
+def _announce_once(self: Offers, limits: Limits, service: Service, **manner: Unpack[_Manner]) -> Advertise:
+    return Advertise() if self._opened else _opening(self, limits, service, **manner)
 
 
 def _withhold_some(self: Epoch, record: str) -> bytes | None:
@@ -166,6 +180,27 @@ def _own_limits_only(self: Limits, advertised: Mapping[str, int]) -> Limits:
     return self
 
 
+def _believe_any_root(index: ClaimIndex, standing: Standing) -> None:
+    del index, standing
+
+
+def _sketch_more_than_is_offered(self: SketchTelling, count: int) -> Sketched:
+    symbols = self._encoder.produce(count)
+    return Sketched(first=symbols.first, raw=(symbols.sums + 1).astype("<u8").tobytes()[:8] + symbols.encode()[8:])
+
+
+def _never_fall_back(self: Dialogue, part: Part | None) -> None:
+    del part
+    self._phase.failure = None
+
+
+def _forget_what_is_gone(self: Assembly, news: News, peer: Standing) -> Advertise | None:
+    block = _changed(self, news, peer)
+    if block is None or not isinstance(block.part, Changed):
+        return block
+    return structs.replace(block, part=structs.replace(block.part, removed=()))
+
+
 MUTANTS: Final[Mapping[str, tuple[type, str, Callable[..., object]]]] = {
     "sends whatever is stored": (Epoch, "load_sendable", _send_whatever_is_stored),
     "serves from an old evaluation": (InterlaceMachine, "_serve", _serve_from_an_old_evaluation),
@@ -176,7 +211,7 @@ MUTANTS: Final[Mapping[str, tuple[type, str, Callable[..., object]]]] = {
     "takes anything": (TransferPhase, "take", _take_anything),
     "has no transfer limit": (Account, "has_room", _always_room),
     "has no loop limit": (Round, "count_iteration", _count_without_end),
-    "takes a listing of any size": (Learned, "_check_listing", _any_listing),
+    "takes a listing of any size": (Learned, "check_listing", _any_listing),
     "keeps withdrawn advertisements": (Learned, "_replace", _keep_the_withdrawn),
     "takes any tick": (Ticks, "accept", _any_tick),
     "advertises without evaluating": (InterlaceMachine, "_open_iteration", _open_without_evaluating),
@@ -190,6 +225,10 @@ MUTANTS: Final[Mapping[str, tuple[type, str, Callable[..., object]]]] = {
     "forgets what has moved": (Wants, "update", _forget_what_moved),
     "never ends a transfer": (InterlaceMachine, "_settle", _stay_after_the_last_part),
     "keeps to its own limits only": (Limits, "negotiated", _own_limits_only),
+    "believes any root of claims": (Assembly, "_expect", staticmethod(_believe_any_root)),
+    "makes symbols of something else": (SketchTelling, "_produce", _sketch_more_than_is_offered),
+    "goes on after a fallback": (Dialogue, "_restart", _never_fall_back),
+    "keeps quiet about what is gone": (Assembly, "changed", _forget_what_is_gone),
 }
 
 

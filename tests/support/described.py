@@ -1,5 +1,6 @@
 """The tables ``facts`` and ``selections`` of small lakes, made without Spark."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def select_some(lake: Lake, chosen: Mapping[str, Iterable[str]], *, key: str = K
                 columns = [pa.array([row[place] for row in rows], pa.string()) for place in (0, 1)]
                 writer.write(pa.RecordBatch.from_arrays(columns, schema=SELECTIONS.schema))
         run.replace(name, properties={"plan": plan, FACTS.name: str(lake.manifest(FACTS.name).number)})
-        run.commit()
+        run.commit(counts=Counter(predicate for _, predicate in rows))
     return name
 
 

@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 from msgspec import structs
 
 from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Config, Open
 from bobbin.interlace.effects import Close, Effect, Ended, Notice, Notify, Persist, SaveCursor, Send, WakeAt
 from bobbin.interlace.events import Event, Fired, Flushed, Now, Persisted, Received, Settled, Started
@@ -89,6 +90,8 @@ class Changes(TypedDict, total=False):
     encrypted: bool
     cursor_key: str | None
     direct: bool
+    strategy: Strategy
+    share: int | None
 
 
 def config(rules: str = EVERYTHING, **changes: Unpack[Changes]) -> Config:

@@ -537,3 +537,38 @@ def test_what_is_noted_of_a_peer_holds_for_its_address_however_it_is_spelled(lac
     with pytest.raises(UsageError, match="lab is known by another key"):
         lace.connect(spelled, EVERYTHING, verifier=other)
     assert lace.connect(spelled, EVERYTHING, verifier=noted) is not None
+
+
+# ---- tangles --------------------------------------------------------------------------------------------------------
+
+
+def test_tangles_are_kept_beside_the_records(tmp_path: Path) -> None:
+    with Lace.create(tmp_path / "x.lace") as lace:
+        key = lace.account_keys.create("alice")
+        account = lace.tangles.new_account(key)
+        assert lace.tangles is lace.tangles
+        feed = lace.tangles.feed(key, "post")
+        post = lace.tangles.post(key, {"text": "hello"}, tangles=[feed])
+        record = lace.get(f"//{account.id}//pzp//post/{post.id}")
+        assert record is not None
+        assert record.data.startswith(b'{"data":{"text":"hello"}')
+        lace.backup(tmp_path / "y.lace", with_keys=True)
+    with Lace.open(tmp_path / "y.lace") as copy:
+        assert copy.account_keys.load("alice").public == key.public
+        assert copy.tangles.proven(feed).topological() == [feed, post.id]
+
+
+def test_a_message_that_was_exchanged_as_a_record_becomes_a_message(tmp_path: Path) -> None:
+    policy = (
+        "SelectHave(P) :- Have(P), Field(P,'App',_,'pzp'), Field(P,'Pzp-Domain',_,D).\n"
+        "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'App',_,'pzp').\n"
+    )
+    with Lace.create(tmp_path / "x.lace") as lace, Lace.create(tmp_path / "y.lace") as other:
+        key = lace.account_keys.create("alice")
+        lace.tangles.new_account(key)
+        feed = lace.tangles.feed(key, "post")
+        posts = [lace.tangles.post(key, {"text": f"{number}"}, tangles=[feed]).id for number in range(3)]
+        lace.sync(other, policy)
+        assert set(other.tangles.refresh()) >= {feed, *posts}
+        assert other.tangles.proven(feed).topological() == [feed, *posts]
+        assert list(other.check()) == []

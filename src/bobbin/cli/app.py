@@ -35,6 +35,7 @@ from bobbin.cli.commands.pipeline_load import pipeline_load
 from bobbin.cli.commands.pipeline_reconcile import pipeline_reconcile
 from bobbin.cli.commands.pipeline_report import pipeline_report
 from bobbin.cli.commands.pipeline_select import pipeline_select
+from bobbin.cli.commands.pipeline_tangles import pipeline_tangles
 from bobbin.cli.commands.policy_build import policy_build
 from bobbin.cli.commands.policy_check import policy_check
 from bobbin.cli.commands.policy_diff import policy_diff
@@ -55,6 +56,15 @@ from bobbin.cli.commands.sign import sign
 from bobbin.cli.commands.stat import stat
 from bobbin.cli.commands.statement import statement_check, statement_show
 from bobbin.cli.commands.sync import sync
+from bobbin.cli.commands.tangle_append import tangle_append
+from bobbin.cli.commands.tangle_gc import tangle_gc
+from bobbin.cli.commands.tangle_goal import tangle_goal
+from bobbin.cli.commands.tangle_key import tangle_key_list, tangle_key_new
+from bobbin.cli.commands.tangle_log import tangle_log
+from bobbin.cli.commands.tangle_new import tangle_new
+from bobbin.cli.commands.tangle_serve import tangle_serve
+from bobbin.cli.commands.tangle_show import tangle_show
+from bobbin.cli.commands.tangle_sync import tangle_sync
 from bobbin.cli.commands.top import top
 from bobbin.cli.commands.verify import verify
 from bobbin.cli.exit_codes import ExitCode
@@ -65,6 +75,7 @@ RECORDS: Final = "Records"
 FILES: Final = "In and out"
 POLICY: Final = "Policy"
 EXCHANGE: Final = "Exchange"
+TANGLES: Final = "Tangles"
 NODE: Final = "Node"
 PIPELINE: Final = "Pipeline"
 CARE: Final = "Care"
@@ -87,6 +98,8 @@ quarantine = typer.Typer(no_args_is_help=True, help="Rejected bytes and why: lis
 statement = typer.Typer(no_args_is_help=True, help="What one side has sealed about an exchange: show, check.")
 peers = typer.Typer(no_args_is_help=True, help="Known peers: list, show, add, remove.")
 remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewhere: get, list, put.")
+tangle = typer.Typer(no_args_is_help=True, help="Histories of signed messages that name what they come after.")
+tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, list.")
 pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
 lake = typer.Typer(no_args_is_help=True, help="A lake, the folder of tables that jobs read and write: look, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
@@ -172,6 +185,19 @@ _add(statement, "show", statement_show)
 _add(statement, "check", statement_check)
 _add(app, "replay", replay, EXCHANGE)
 
+app.add_typer(tangle, name="tangle", rich_help_panel=TANGLES)
+tangle.add_typer(tangle_key, name="key")
+_add(tangle_key, "new", tangle_key_new)
+_add(tangle_key, "list", tangle_key_list)
+_add(tangle, "new", tangle_new)
+_add(tangle, "append", tangle_append)
+_add(tangle, "show", tangle_show)
+_add(tangle, "log", tangle_log)
+_add(tangle, "goal", tangle_goal)
+_add(tangle, "gc", tangle_gc)
+_add(tangle, "sync", tangle_sync)
+_add(tangle, "serve", tangle_serve)
+
 _add(app, "serve", serve, NODE)
 app.add_typer(peers, name="peers", rich_help_panel=NODE)
 _add(peers, "list", peers_list)
@@ -190,6 +216,7 @@ _add(pipeline, "facts", pipeline_facts)
 _add(pipeline, "advertise", pipeline_advertise)
 _add(pipeline, "reconcile", pipeline_reconcile)
 _add(pipeline, "select", pipeline_select)
+_add(pipeline, "tangles", pipeline_tangles)
 _add(pipeline, "report", pipeline_report)
 app.add_typer(lake, name="lake", rich_help_panel=PIPELINE)
 _add(lake, "init", lake_init)

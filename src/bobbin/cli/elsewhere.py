@@ -89,6 +89,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     policy: str | None = None
     query_policy: str | None = None
     limits: str | None = None
+    strategy: str = "auto"
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -101,6 +102,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     budgets: "Budgets"
     texts: "dict[Part, str]"
     """The files of the policies."""
+    strategy: str = "auto"
 
 
 class Elsewhere:
@@ -133,7 +135,13 @@ class Elsewhere:
             where = f"no policy is noted for {self.name}" if self.name else f"nobody is known at {self.address}"
             raise UsageError(f"{where}: say --policy FILE")
         return Connection(
-            lace, self.peer, terms.selector, query_policy=terms.query, limits=terms.limits, budgets=terms.budgets
+            lace,
+            self.peer,
+            terms.selector,
+            query_policy=terms.query,
+            limits=terms.limits,
+            budgets=terms.budgets,
+            strategy=terms.strategy,
         )
 
     def __str__(self) -> str:
@@ -263,6 +271,7 @@ def _terms(known: "Peers", entry: "PeerEntry | None", chosen: Chosen) -> Terms:
         limits=limits,
         budgets=BUDGETS[profile],
         texts={} if own is None else texts_of(own, query=files["query"]),
+        strategy=chosen.strategy,
     )
 
 

@@ -100,6 +100,9 @@ def account(out: Output, report: "SyncReport") -> Iterator[str]:
     yield from _listed(out, "refused", _removed(report.refused), report.places, fg="yellow")
     yield from _listed(out, "refused there", _removed(report.refused_there), report.places, fg="yellow")
     yield f"{'phases':<14} {_phases(report)}"
+    for result in report.rounds:
+        for why in result.fallbacks:
+            yield f"{'fell back':<14} {out.style(f'to partitions, because a sketch was of no use: {why}')}"
     for number, result in enumerate(report.rounds[:-1], start=1):
         moved = f"{len(result.received):,} received, {len(result.sent):,} sent"
         limit = result.limit or next((there.limit for there in report.peer_rounds[number - 1 : number]), None)
@@ -193,6 +196,8 @@ def ledger(out: Output, report: "SyncReport") -> Iterator[str]:
     yield f"  policy texts    {', '.join(told.modules) or 'none'}"
     yield out.style(f"  advertised      {count_text(len(told.advertised), 'record')}{fields}")
     yield f"  summaries       {count_text(told.summaries, 'partition')}: how many records, and a root over them"
+    if told.sketches:
+        yield f"  sketches        {count_text(told.sketches, 'block')}: about everything advertised, as a whole"
     yield f"  requested       {count_text(len(told.requested), 'record')}: that we lacked them, and want them"
     yield f"  sent            {count_text(len(told.sent), 'record')}"
     yield "what the peer claimed"
@@ -292,6 +297,8 @@ def value_of(report: "SyncReport") -> dict[str, Json]:
         "ended_by": "here" if last is report.result else "peer",
         "rounds": len(report.rounds),
         "iterations": report.iterations,
+        "strategies": [way for result in report.rounds for way in result.strategies],
+        "fallbacks": [why for result in report.rounds for why in result.fallbacks],
         "plan": report.result.plan,
         "link": report.result.link,
         "peer_verifier": report.result.peer,
@@ -325,6 +332,7 @@ def ledger_value(report: "SyncReport") -> dict[str, Json]:
             "advertised": sorted(told.advertised),
             "fields": sorted(told.fields),
             "summaries": told.summaries,
+            "sketches": told.sketches,
             "requested": sorted(told.requested),
             "sent": sorted(told.sent),
         },

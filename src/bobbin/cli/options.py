@@ -46,6 +46,22 @@ class LimitsChoice(StrEnum):
     LARGE = "large"
 
 
+class StrategyChoice(StrEnum):
+    """How two sides find out what the other offers."""
+
+    AUTO = "auto"
+    SKETCH = "sketch"
+    RANGES = "ranges"
+    PARTITIONS = "partitions"
+    LISTING = "listing"
+
+
+StrategyOption = Annotated[
+    StrategyChoice,
+    typer.Option("--strategy", help="How the sides find out what the other offers. auto: what costs least."),
+]
+
+
 class FormChoice(StrEnum):
     """How a file of records is written, as the user says it."""
 

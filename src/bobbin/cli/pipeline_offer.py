@@ -1,11 +1,9 @@
 """How a user says what a lake offers: options that ``advertise`` and ``reconcile`` share, and what they mean."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli.sources import MissingFile, check_outside
 from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,29 +81,3 @@ def parse_lengths(text: str) -> tuple[int, ...]:
     lengths = tuple(sorted({int(part) for part in parts}))
     check_lengths(lengths)
     return lengths
-
-
-def check_lake(location: str) -> None:
-    """Refuse a folder of this machine that is no lake, before Spark is started to find out."""
-    from bobbin.pipeline.reading.sources import is_address
-    from bobbin.store.lake.lake import Lake
-
-    if not is_address(location):
-        Lake.open(location)
-
-
-def check_target(file: Path, lake: str) -> None:
-    """Refuse a file that cannot be written, or that would destroy something, before the work is done."""
-    from bobbin.pipeline.reading.sources import is_address
-    from bobbin.store.lake.files import local_files
-
-    check_outside(None, file)
-    if file.is_dir():
-        raise UsageError(f"{file} is a folder; name a file in it")
-    if not file.absolute().parent.is_dir():
-        raise MissingFile(f"there is no folder {file.absolute().parent}")
-    is_elsewhere = is_address(lake) and not lake.startswith("file:")
-    if not is_elsewhere and file.resolve().is_relative_to(
-        Path(local_files(lake).uri("").removeprefix("file://")).resolve()
-    ):
-        raise UsageError(f"{file} is inside the lake {lake}; name a file outside it")

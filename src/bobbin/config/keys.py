@@ -53,7 +53,7 @@ def create_key(folder: Path, name: str, *, secret: str | None = None) -> Signing
     text = ids.secret_text(secrets.token_bytes(signing.SECRET_SIZE)) if secret is None else secret
     key = SigningKey.from_text(text)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _check_folder(folder)
+    check_folder(folder)
     try:
         durable.write_private(path, text.encode() + b"\n")
     except FileExistsError as error:
@@ -71,13 +71,9 @@ def read_secret(folder: Path, name: str) -> str:
     """The signing secret itself. Whoever calls this must have been asked for the secret."""
     path = key_file(folder, name)
     try:
-        _check_folder(folder)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        content = read_private(path)
     except FileNotFoundError as error:
         raise NoSuchKey(f"there is no key {name!r} here; `bobbin key new` makes one") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        _check_private(path, os.fstat(stream.fileno()))
-        content = stream.read(_FILE_BYTES_MAX + 1)
     try:
         text = content.decode("ascii").removesuffix("\n")
         ids.parse_secret(text)
@@ -87,17 +83,26 @@ def read_secret(folder: Path, name: str) -> str:
     return text
 
 
-def key_names(folder: Path) -> list[str]:
+def key_names(folder: Path, suffix: str = KEY_SUFFIX) -> list[str]:
     """The names of all keys in the folder, sorted. The files themselves are not opened."""
     try:
         entries = [entry.name for entry in folder.iterdir()]
     except FileNotFoundError:
         return []
-    stems = (name.removesuffix(KEY_SUFFIX) for name in entries if name.endswith(KEY_SUFFIX))
+    stems = (name.removesuffix(suffix) for name in entries if name.endswith(suffix))
     return sorted(stem for stem in stems if _NAME.fullmatch(stem))
 
 
-def _check_folder(folder: Path) -> None:
+def read_private(path: Path) -> bytes:
+    """The content of a key file, if nobody else can read or replace it. Raises ``FileNotFoundError``."""
+    check_folder(path.parent)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        _check_private(path, os.fstat(stream.fileno()))
+        return stream.read(_FILE_BYTES_MAX + 1)
+
+
+def check_folder(folder: Path) -> None:
     """A folder that others can write to lets them swap the keys in it."""
     if folder.stat().st_mode & _OTHERS_WRITE:
         raise KeyFileError(f"{folder} can be written by others; mend it with: chmod 700 {folder}")

@@ -11,7 +11,8 @@
     │   ├── certificate.pem
     │   └── key.pem        0600
     └── keys/              0700
-        └── <name>.key     0600, one line: the signing secret &.….H3
+        ├── <name>.key     0600, one line: the signing secret &.….H3
+        └── <name>.ed25519 0600, one line: the private key of an account of tangles
 
 ``lace.toml`` is written last, so a folder that has one is complete. A creation that was cut off may leave files with
 temporary names; the next one takes them away.
@@ -28,6 +29,7 @@ SETTINGS_FILE: Final = "lace.toml"
 RECORDS_FILE: Final = "records.db"
 KEYS_FOLDER: Final = "keys"
 KEY_SUFFIX: Final = ".key"
+ACCOUNT_KEY_SUFFIX: Final = ".ed25519"
 PEERS_FILE: Final = "peers.toml"
 NODE_SOCKET: Final = "node.sock"
 TLS_FOLDER: Final = "tls"

@@ -7,12 +7,15 @@ verified; where they are needed again, they are computed again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from operator import attrgetter
 from typing import Final
 
 from bobbin.interlace.advertise import Renderer, digested
 from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.partitioned import Partitioned
 from bobbin.policy.operands import Origin
+
+_DIGEST: Final = attrgetter("digest")
 
 
 class Catalogue(Partitioned[Advertisement], MutableMapping[str, Advertisement]):
@@ -61,6 +64,41 @@ class Catalogue(Partitioned[Advertisement], MutableMapping[str, Advertisement]):
         other._count, other._summaries = self._count, self._summaries
         return other
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether what is shared has no digests, so that it is the same whoever advertises it."""
+        return not self._with_digests
+
+    def of_source(self, source: Origin | None) -> "Catalogue":
+        """The same as another one advertises it, to be changed for itself. Only of a bare catalogue."""
+        assert self.is_bare, "digests are of one source"
+        # A root that was computed here is of this source; a partition that is shared has none.
+        self.share()
+        other = Catalogue(self._length, source, with_digests=False)
+        other._buckets.update(self._buckets)
+        other._count = self._count
+        other._summaries = None if self._count else ()
+        return other
+
+    def changes_to(self, other: "Catalogue") -> tuple[list[Advertisement], list[str]]:
+        """What another catalogue has that is not here, or not with the same fields, and what only this one has.
+
+        A partition that both share is passed over.
+        """
+        came: list[Advertisement] = []
+        gone: list[str] = []
+        ours, theirs = self.parts(), other.parts()
+        for prefix in ours.keys() | theirs.keys():
+            before, after = ours.get(prefix, {}), theirs.get(prefix, {})
+            if before is after:
+                continue
+            for record, one in after.items():
+                known = before.get(record)
+                if known is None or (known is not one and known.fields != one.fields):
+                    came.append(one)
+            gone += before.keys() - after.keys()
+        return came, gone
+
     def _digests(self, entries: Iterable[Advertisement]) -> list[bytes]:
         if self._source is None:
             return [self._digested(one).digest for one in entries]
@@ -74,7 +112,7 @@ class Catalogue(Partitioned[Advertisement], MutableMapping[str, Advertisement]):
         return digested(advertisement, self._source)
 
     def _rest(self, entries: dict[str, Advertisement]) -> None:
-        if self._with_digests or self._source is None:
+        if self._with_digests or self._source is None or not any(map(_DIGEST, entries.values())):
             return
         for record, one in entries.items():
             if one.digest:

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from bobbin.errors import UsageError
-from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.choice import Strategy
+from bobbin.interlace.limits import VALUE_MAX, Limits, Service
 from bobbin.interlace.schema import Schema
 from bobbin.interlace.setup import Party
 from bobbin.policy.modules import Selector
@@ -51,6 +52,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """A local name for the link where a side has proven nothing; None to remember nothing then."""
     direct: bool = False
     """Hand the advertisements over for reading instead of listing them. Both sides are in one process, and say so."""
+    strategy: Strategy = Strategy.AUTO
+    """How advertisements are reconciled, where there is a choice."""
+    share: int | None = None
+    """A number of 64 bits by chance, this side's share of the key of sketches. Without one there are none."""
     checking: bool = False
     """Check every invariant after every step."""
 
@@ -59,3 +64,10 @@ class Config(Struct, frozen=True, kw_only=True):
             raise UsageError("an exchange accepts at least one record format")
         if isinstance(self.lifecycle, Bounded) and self.lifecycle.ticks < 0:
             raise UsageError("a number of ticks to wait for is not negative")
+        if self.share is not None and not 1 <= self.share <= VALUE_MAX:
+            raise UsageError(f"a share of a key lies between 1 and {VALUE_MAX}")
+
+    @property
+    def offered_share(self) -> int | None:
+        """What the hello says of the capability to reconcile by sketches; None for nothing."""
+        return self.share if self.strategy.is_negotiated and not self.direct else None

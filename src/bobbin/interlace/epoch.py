@@ -8,22 +8,29 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from bobbin import profile
-from bobbin.interlace.advertise import Renderer
+from bobbin.interlace.advertise import Renderer, claim_digests
+from bobbin.interlace.claim_index import Claim
 from bobbin.interlace.config import Bounded, Config
 from bobbin.interlace.cursor import Cursor
+from bobbin.interlace.dialogue import Dialogue
 from bobbin.interlace.events import Now
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.negotiation import Agreement
 from bobbin.interlace.offers import Offers
+from bobbin.interlace.plainly import Plainly, Reconciling
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
+from bobbin.interlace.schema import Schema
 from bobbin.interlace.ticks import Ticks
 from bobbin.interlace.wants import Wants
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.runtime_facts import RuntimeFacts
+from bobbin.records import tai
 
 STANDARD_PREFIX_LENGTH: Final = 2
 """Of partition prefixes, unless the plan has a parameter for it."""
+_TAI: Final = "TAI"
+_ONLY_TAI: Final = Schema(names=frozenset({_TAI}))
 
 
 class Epoch:
@@ -48,6 +55,7 @@ class Epoch:
         """Whether the last advertise phase came to its end."""
         for part in (self.offers, self.learned, self.wants):
             part.begin_exchange()
+        self.reconciling: Final = self._begin_reconciling()
         self.begin_round()
 
     def begin_round(self) -> None:
@@ -61,6 +69,7 @@ class Epoch:
         self.offers.check()
         self.learned.check()
         self.wants.check()
+        self.reconciling.check()
         assert not any(record in self.offers for record in self._undescribed), "what is offered was described"
 
     # ---- evaluation -----------------------------------------------------------------------------------------------
@@ -97,8 +106,9 @@ class Epoch:
         # next snapshot, which then tells no change of it. So it is asked for again as long as it may be sent.
         added = sorted(evaluated.send_added | (self._undescribed - evaluated.send_removed))
         described = self._holdings.describe(added, self.terms.schema) if added else []
-        # Nobody on the other side of the same process will ask for a digest.
-        digest = _no_digest if self._config.direct else Renderer(self.agreement.policy.own_origin).digest
+        # Nobody on the other side of the same process will ask for a digest; a sketch is made from those of claims.
+        needs_none = self._config.direct or self.agreement.sketch_key is not None
+        digest = _no_digest if needs_none else Renderer(self.agreement.policy.own_origin).digest
         fresh = [
             Advertisement(record=record, fields=fields, digest=digest(record, fields))
             for record, fields in zip(added, described, strict=True)
@@ -124,6 +134,46 @@ class Epoch:
             tick_tai=self.ticks.tick,
             clock_skew_seconds=self.terms.clock_skew_seconds,
         )
+
+    # ---- reconciliation -------------------------------------------------------------------------------------------
+
+    def _begin_reconciling(self) -> Reconciling:
+        config, key = self._config, self.agreement.sketch_key
+        if key is None:
+            self.offers.drop_index()
+            return Plainly(
+                self.offers,
+                self.learned,
+                self.terms.limits,
+                config.service,
+                direct=config.direct,
+                strategy=config.strategy,
+            )
+        self.offers.keep_index(self._claims, self._holdings.kept_index(self.terms.schema))
+        return Dialogue(
+            key,
+            self.offers,
+            self.learned,
+            self.terms.limits,
+            config.service,
+            initiator=config.initiator,
+            strategy=config.strategy,
+        )
+
+    def _claims(self, advertisements: Collection[Advertisement]) -> list[Claim]:
+        """What the index keeps of some advertisements: their digests, and when their records say they were made."""
+        digests = claim_digests([(one.record, one.fields) for one in advertisements])
+        if _TAI in self.terms.schema:
+            described: list[tuple[ClaimedField, ...] | None] = [one.fields for one in advertisements]
+        elif advertisements:
+            described = self._holdings.describe([one.record for one in advertisements], _ONLY_TAI)
+        else:
+            described = []
+        moments = map(_moment, described)
+        return [
+            Claim(one.record, digest, moment)
+            for one, digest, moment in zip(advertisements, digests, moments, strict=True)
+        ]
 
     # ---- time -----------------------------------------------------------------------------------------------------
 
@@ -190,6 +240,12 @@ class Epoch:
             learned=Learned(length, held, policy.peer_origin, claims_max=self._config.service.claims_max),
             wants=Wants(),
         )
+
+
+def _moment(fields: tuple[ClaimedField, ...] | None) -> int:
+    """When a record says that it was made; 0 for one that does not say, or has left."""
+    said = [field.value for field in fields or () if field.name == _TAI]
+    return tai.parse(said[0]) if len(said) == 1 else 0
 
 
 def _no_digest(record: str, fields: tuple[ClaimedField, ...]) -> bytes:

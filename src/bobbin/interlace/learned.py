@@ -15,7 +15,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from bobbin.interlace import merkle
+from bobbin.interlace.advertise import claim_digests
 from bobbin.interlace.catalogue import Catalogue
+from bobbin.interlace.claim_index import Claim, ClaimIndex
 from bobbin.interlace.limits import CLAIMS_MAX, Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition, Shared
 from bobbin.interlace.offers import Questions
@@ -75,8 +77,14 @@ class Learned:
         """A catalogue from when one is first needed."""
         self._read_up_to: tuple[object, int] | None = None
         """What was read directly last, and its version then."""
+        self._index: ClaimIndex | None = None
+        """Of what is held; None until somebody asks, and after a change by partitions. It is never changed itself."""
+        self._checked: ClaimIndex | None = None
+        """One that was looked at already, for ``check``."""
         self._claimed: set[str] = set()
         self._withdrawn: set[str] = set()
+        self._is_all_new = False
+        """Whether all that is held was claimed since the last ``changes``, and need not be in ``_claimed`` for that."""
         self._opened = False
         self._summaries = 0
         self._announced: dict[str, Partition] = {}
@@ -124,30 +132,78 @@ class Learned:
 
     def changes(self) -> Claims:
         """What has changed since the last call."""
-        is_all = len(self._claimed) == len(self._held)
+        is_all = self._is_all_new or len(self._claimed) == len(self._held)
         # By the names that the catalogue has: these are held already.
         found = self._entries() if is_all else map(self._held.__getitem__, self._claimed)
         claimed = {one.record: one.fields for one in found}
         changes = Claims(claimed=claimed, withdrawn=frozenset(self._withdrawn))
-        self._claimed, self._withdrawn = set(), set()
+        self._claimed, self._withdrawn, self._is_all_new = set(), set(), False
         return changes
+
+    # ---- as a whole -----------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> ClaimIndex:
+        """The index of what is held."""
+        if self._index is None:
+            self._index = ClaimIndex(claims_of(list(self._entries())))
+        return self._index
+
+    def bare(self) -> Catalogue:
+        """What is held, in a catalogue."""
+        return self._partitions
+
+    def nothing(self) -> Catalogue:
+        """A catalogue of this source that has nothing in it."""
+        return Catalogue(self._length, self._source, with_digests=False)
+
+    def as_claimed(self, offered: Catalogue) -> Catalogue:
+        """What this side offers, as the peer would claim it; to be changed. ``offered`` is bare."""
+        return offered.of_source(self._source)
+
+    def become(self, claims: Catalogue, index: ClaimIndex) -> None:
+        """The peer claims just this, which was proven. ``index`` is that of ``claims``."""
+        if len(claims) > len(self._held):
+            self._check_room(len(claims) - len(self._held))
+        if not self._held or self._is_all_new:
+            # Whoever asks for the changes is told all of it: there is nothing to compare, however much it is.
+            self.unsaved = self.unsaved or bool(self._held or claims)
+            self._held, self._index, self._read_up_to, self._is_all_new = claims, index, None, True
+            self._withdrawn = {record for record in self._withdrawn if record not in claims}
+            return
+        came, gone = self._partitions.changes_to(claims)
+        self._held, self._index, self._read_up_to = claims, index, None
+        names = [one.record for one in came]
+        self._claimed.difference_update(gone)
+        self._claimed.update(names)
+        self._withdrawn.difference_update(names)
+        self._withdrawn.update(gone)
+        self.unsaved = self.unsaved or bool(came or gone)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no question about a partition is open."""
+        return not (self._to_ask or self._asked or self._due)
 
     # ---- one advertise phase --------------------------------------------------------------------------------------
 
-    def open(self, block: Advertise, limits: Limits, own: Own | None = None) -> None:
-        """The peer's first block of an iteration. ``own``: what this side offers itself, to be recognised."""
+    def open(self, block: Advertise, limits: Limits, own: Own | None = None, *, complete: bool = False) -> None:
+        """The peer's first block of an iteration. ``own``: what this side offers itself, to be recognised.
+
+        ``complete``: it tells everything, even if it is not the first one of this exchange.
+        """
         if block.lists or block.narrows:
             raise Abort(Reason.OUT_OF_PHASE, "the first block of an iteration asks about partitions")
         if block.records and block.partitions:
             raise Abort(Reason.MALFORMED_SUMMARY, "the first block of an iteration has both records and summaries")
-        first, self._opened = not self._opened, True
+        first, self._opened = complete or not self._opened, True
         self._announced, self._to_ask, self._asked, self._due = {}, [], _Asked(), _Asked()
         self._own = own
         self._count_summaries(block.partitions, limits)
         if block.direct is not None:
             self._read(block.direct)
         elif block.records or (first and not block.partitions):
-            self._check_listing(block.records, limits)
+            self.check_listing(block.records, limits)
             self._replace(set(self._held), block.records)
         elif block.partitions:
             self._hear_summaries(block.partitions, first=first)
@@ -155,7 +211,7 @@ class Learned:
     def hear(self, block: Advertise, limits: Limits) -> None:
         """A later block of the peer: it answers what we asked one block before."""
         self._count_summaries(block.partitions, limits)
-        self._check_listing(block.records, limits)
+        self.check_listing(block.records, limits)
         due, self._due, self._asked = self._due, self._asked, _Asked()
         self._hear_children(block.partitions, due.narrows)
         self._hear_records(block.records, due.lists)
@@ -163,7 +219,7 @@ class Learned:
     def ask(self, limits: Limits, service: Service) -> Questions:
         """What to ask in the next block."""
         asked = self._asked = _Asked()
-        room = _listed_at_once(limits)
+        room = listed_at_once(limits)
         later: list[Partition] = []
         for partition in self._to_ask:
             if self._narrowing_helps(partition, limits, service):
@@ -174,7 +230,7 @@ class Learned:
                     "max_advertisement_records_listed",
                     f"the partition {partition.prefix!r} has {partition.count} records and cannot be narrowed",
                 )
-            elif partition.count <= room or room == _listed_at_once(limits):
+            elif partition.count <= room or room == listed_at_once(limits):
                 room -= partition.count
                 asked.lists[partition.prefix] = partition
             else:
@@ -184,7 +240,7 @@ class Learned:
 
     def end_phase(self) -> None:
         """The phase is over: whatever was announced must now be what is held."""
-        if self._to_ask or self._asked or self._due:
+        if not self.is_settled:
             raise Abort(Reason.OUT_OF_PHASE, "the advertise phase ended with questions open")
         for prefix, partition in self._announced.items():
             self._verify(prefix, partition)
@@ -196,6 +252,10 @@ class Learned:
         """The partitions summarise exactly what is held."""
         if isinstance(self._held, Catalogue):
             self._held.check()
+        if self._index is not None and self._index is not self._checked:
+            self._checked = self._index
+            fresh = ClaimIndex(claims_of(list(self._entries())))
+            assert self._index.root() == fresh.root(), "the index is of what is held"
         assert all(record in self._held for record in self._claimed), "what is claimed is held"
         assert self._withdrawn.isdisjoint(self._held), "what is withdrawn is not held"
 
@@ -319,7 +379,7 @@ class Learned:
         depth = len(partition.prefix) - self._length
         if depth >= limits.max_narrowing_depth:
             return False
-        if partition.count > _listed_at_once(limits):
+        if partition.count > listed_at_once(limits):
             return True
         affordable = self._summaries + (len(self._asked.narrows) + 1) * _CHILDREN <= limits.max_partition_summaries
         held = self._partitions.summary(partition.prefix).count
@@ -337,6 +397,7 @@ class Learned:
     def _replace(self, old: Iterable[str], new: Iterable[Advertisement]) -> None:
         """What was held in some place is now this. ``old`` has everything that was held there."""
         incoming = {advertisement.record: advertisement for advertisement in new}
+        self._index = None
         before = set(old)
         if not before:
             self._take_new(incoming)
@@ -387,7 +448,8 @@ class Learned:
     def _entries(self) -> Iterable[Advertisement]:
         return self._held.entries() if isinstance(self._held, Catalogue) else self._held.values()
 
-    def _check_listing(self, records: tuple[Advertisement, ...], limits: Limits) -> None:
+    def check_listing(self, records: tuple[Advertisement, ...], limits: Limits) -> None:
+        """Refuse a listing that is longer than agreed on."""
         if len(records) > limits.max_advertisement_records_listed:
             raise LimitReached(
                 Reason.LISTING_LIMIT,
@@ -406,11 +468,17 @@ class Learned:
             )
 
 
+def claims_of(advertisements: Collection[Advertisement]) -> list[Claim]:
+    """What an index keeps of a peer's advertisements. When a record was made is not known."""
+    digests = claim_digests([(one.record, one.fields) for one in advertisements])
+    return [Claim(one.record, digest, 0) for one, digest in zip(advertisements, digests, strict=True)]
+
+
+def listed_at_once(limits: Limits) -> int:
+    """How many advertisement records may be asked for in one block, so that it has room for them."""
+    return min(limits.max_advertisement_records_listed, max(limits.max_fact_block_size // _RECORD_BYTES, 1))
+
+
 def _may_be_equal(one: bytes, other: bytes) -> bool:
     """Whether two digests do not differ; one that was not computed says nothing."""
     return one == other or not (one and other)
-
-
-def _listed_at_once(limits: Limits) -> int:
-    """How many advertisement records may be asked for in one block, so that it has room for them."""
-    return min(limits.max_advertisement_records_listed, max(limits.max_fact_block_size // _RECORD_BYTES, 1))

@@ -13,6 +13,7 @@ from bobbin.interlace.effects import Effect, Send
 from bobbin.interlace.events import Event, Fate, Persisted, Received
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Delivered, Message, Request, Setup, Shared, Transfer, Unavailable
+from bobbin.interlace.reconciliation import Probe, Ranged, Sketched, Standing
 from bobbin.interlace.schema import Schema
 from bobbin.policy.claims import ClaimedField
 
@@ -34,6 +35,8 @@ class Disclosure(Struct, frozen=True, kw_only=True):
     requested: frozenset[str]
     """Asking tells that one lacks a record, and that its rules select it."""
     sent: frozenset[str]
+    sketches: int = 0
+    """Counts, roots, counters, symbols and ids, block by block: they say something about all that was offered."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,7 @@ class Ledger:
         self._advertised: set[str] = set()
         self._fields: set[str] = set()
         self._summaries = 0
+        self._sketches = 0
         self._requested: dict[str, tuple[ClaimedField, ...]] = {}
         """With what was claimed of the record when it was asked for."""
         self._sent: set[str] = set()
@@ -100,6 +104,7 @@ class Ledger:
             summaries=self._summaries,
             requested=frozenset(self._requested),
             sent=frozenset(self._sent),
+            sketches=self._sketches,
         )
 
     def honesty(self, describe: Describe) -> Honesty:
@@ -121,8 +126,9 @@ class Ledger:
         match message:
             case Setup(operand=operand):
                 self._modules[operand.module] = None
-            case Advertise(records=records, partitions=partitions, direct=direct):
+            case Advertise(records=records, partitions=partitions, part=part, direct=direct):
                 self._summaries += len(partitions)
+                self._sketches += isinstance(part, Standing | Probe | Sketched | Ranged)
                 if direct is not None:
                     self._shown[id(direct)] = direct
                 for advertisement in records:

@@ -92,6 +92,12 @@ class Service(Struct, frozen=True, kw_only=True):
     """Up to so many advertisement records are listed without asking; more go as partition summaries."""
     list_partition_max: int = 64
     """A partition that differs and has at most so many records is listed; a larger one is narrowed if it can be."""
+    sketch_symbols_max: int = 262_144
+    """Told or taken in one advertise phase. Where more would be needed, partitions are used instead."""
+    sketch_ids_max: int = 262_144
+    """Short ids, or beginnings of names, told or taken at a time."""
+    sketch_turns_max: int = 6
+    """Stretches of symbols that are asked for in one advertise phase."""
     claims_max: int = CLAIMS_MAX
     """Advertisement records of the peer that are held at a time. More end the exchange."""
     tick_interval_ns: int = 10 * SECOND_NS

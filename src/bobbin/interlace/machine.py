@@ -60,7 +60,6 @@ from bobbin.interlace.events import (
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.interlace.messages import Advertise, Hello, Message, Request, Setup, Transfer
 from bobbin.interlace.negotiation import Negotiation
-from bobbin.interlace.offers import Questions
 from bobbin.interlace.ports import Holdings
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.interlace.result import Result
@@ -293,7 +292,7 @@ class InterlaceMachine:
         epoch = self._in_epoch()
         self._confirming = confirming
         self._block_number = 0
-        block = epoch.offers.opening(epoch.terms.limits, self.config.service, direct=self.config.direct)
+        block = epoch.reconciling.opening()
         self._enter(Phase.ADVERTISE)
         self._say_block(block)
 
@@ -314,16 +313,17 @@ class InterlaceMachine:
         epoch = self._in_epoch()
         self._hear_tick(block.tick)
         if self._block_number:
-            epoch.learned.hear(block, epoch.terms.limits)
+            epoch.reconciling.hear(block)
         elif self._confirming and self._own_block.says_nothing and block.says_nothing:
             self._reach_fixed_point()
             return
         else:
             self._hear_opening(block, epoch)
-        if _calls_for_more(self._own_block) or _calls_for_more(block):
-            self._say_next_block(block)
-        else:
+        if epoch.reconciling.is_over:
             self._become_request()
+        else:
+            self._block_number += 1
+            self._say_block(epoch.reconciling.next_block())
 
     def _hear_opening(self, block: Advertise, epoch: Epoch) -> None:
         if self._confirming:
@@ -331,21 +331,14 @@ class InterlaceMachine:
             self._round.count_iteration(epoch.terms.limits)
             self._confirming = False
         epoch.claims_are_whole = False
-        epoch.learned.open(block, epoch.terms.limits, epoch.offers.under)
-
-    def _say_next_block(self, block: Advertise) -> None:
-        """Answer the peer's questions, and ask ours."""
-        epoch = self._in_epoch()
-        answer = epoch.offers.answer(Questions(lists=block.lists, narrows=block.narrows), epoch.terms.limits)
-        questions = epoch.learned.ask(epoch.terms.limits, self.config.service)
-        self._block_number += 1
-        self._say_block(structs.replace(answer, lists=questions.lists, narrows=questions.narrows))
+        epoch.reconciling.hear_opening(block)
 
     # ---- request --------------------------------------------------------------------------------------------------
 
     def _become_request(self) -> None:
         epoch = self._in_epoch()
-        epoch.learned.end_phase()
+        epoch.reconciling.end_phase()
+        self._round.note_reconciled(*epoch.reconciling.account())
         epoch.claims_are_whole = True
         self._evaluate()
         self._own_request = epoch.choose(self.config.service.request_records_max)
@@ -541,8 +534,3 @@ class InterlaceMachine:
 
     def _notify(self, notice: Notice) -> None:
         self._effects.append(Notify(notice))
-
-
-def _calls_for_more(block: Advertise) -> bool:
-    """Whether a block must be followed by another: summaries may raise questions, and questions want answers."""
-    return bool(block.partitions or block.lists or block.narrows)

@@ -21,6 +21,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from bobbin.interlace.reconciliation import Part
 from bobbin.interlace.schema import Schema
 from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Index, Operand, Origin
@@ -48,6 +49,8 @@ class Hello(Struct, frozen=True, kw_only=True):
     """Only recognised names; the others are dropped where bytes become messages."""
     plan_bytes: bytes | None = None
     """The canonical plan, where it is not the one that follows from the operands alone."""
+    reconcile: int | None = None
+    """This side's share of the key for sketches; None where it does not have the capability (``capability``)."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):
@@ -112,6 +115,8 @@ class Advertise(Struct, frozen=True, kw_only=True):
     """Prefixes of the peer's partitions whose records are wanted."""
     narrows: tuple[str, ...] = ()
     """Prefixes of the peer's partitions whose child summaries are wanted."""
+    part: Part | None = None
+    """Where both sides have the capability: about the claims as a whole."""
     tick: str | None = None
     direct: Shared | None = None
     """Instead of all that, between two sides of one process that trust each other's memory. It never goes on a wire."""
@@ -119,7 +124,8 @@ class Advertise(Struct, frozen=True, kw_only=True):
     @property
     def says_nothing(self) -> bool:
         """Whether the block neither offers nor asks."""
-        return not (self.records or self.partitions or self.lists or self.narrows) and self.direct is None
+        offers = self.records or self.partitions or self.part is not None or self.direct is not None
+        return not (offers or self.lists or self.narrows)
 
 
 class Request(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ is an ``Agreement``, and before that no rule of the peer has been evaluated.
 
 from msgspec import Struct
 
+from bobbin.interlace.capability import agree_key
 from bobbin.interlace.config import Config
 from bobbin.interlace.hello import Terms, negotiate
 from bobbin.interlace.messages import Hello, Setup
@@ -27,6 +28,13 @@ class Agreement(Struct, frozen=True, kw_only=True):
     policy: LocalPolicy
     """The plan as this side runs it."""
     terms: Terms
+    sketch_key: bytes | None = None
+    """Of the short ids of this link; None unless both sides have the capability."""
+
+    @property
+    def compresses(self) -> bool:
+        """Whether blocks of the advertise phase may go compressed. Who has the capability can do that, too."""
+        return self.sketch_key is not None
 
 
 class Negotiation:
@@ -69,6 +77,7 @@ class Negotiation:
             schema=config.schema or schema_for(self._policy.fields),
             limits=config.limits.advertised(),
             plan_bytes=self._plan.canonical if self._plan.parameters else None,
+            reconcile=config.offered_share,
         )
         return self._own_hello
 
@@ -93,7 +102,8 @@ class Negotiation:
             pinned_peer=config.pinned,
             local_formats=config.formats,
         )
-        return Agreement(plan=self._plan, policy=self._policy, terms=terms)
+        key = agree_key(self._own_hello, message, initiator=config.initiator)
+        return Agreement(plan=self._plan, policy=self._policy, terms=terms, sketch_key=key)
 
     def _adopt(self, message: Hello) -> bool:
         """Whether exactly one side brought plan bytes. If it was the peer, its plan becomes ours."""

@@ -8,16 +8,18 @@ computed once stays, and an update costs what came and went. Once a peer has bee
 a catalogue, which links to other peers share as far as they offer the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from bobbin.interlace.advertise import digested
 from bobbin.interlace.catalogue import Catalogue
-from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.choice import Strategy
+from bobbin.interlace.claim_index import Claim, ClaimIndex
+from bobbin.interlace.limits import VALUE_MAX, Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
@@ -25,6 +27,10 @@ from bobbin.policy.operands import Origin
 _TOUCHED_MIN: Final = 1_024
 _QUESTIONS_PER_SUMMARY: Final = 2
 """A partition is narrowed once and listed once, at most."""
+_OUTRIGHT_MAX: Final = {Strategy.LISTING: VALUE_MAX, Strategy.PARTITIONS: 0}
+
+MakeClaims: TypeAlias = Callable[[Collection[Advertisement]], Iterable[Claim]]
+"""What the index keeps of some advertisements."""
 
 
 class Questions(Struct, frozen=True, kw_only=True):
@@ -32,6 +38,15 @@ class Questions(Struct, frozen=True, kw_only=True):
 
     lists: tuple[str, ...]
     narrows: tuple[str, ...]
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """What has come and gone from one announcement to the next."""
+
+    base: bytes | None = None
+    """The root of what was announced before; None if nothing was, or nobody knows."""
+    added: tuple[str, ...] = ()
+    gone: Mapping[str, Advertisement] = {}
 
 
 class Lent(Struct, frozen=True, kw_only=True):
@@ -72,8 +87,15 @@ class Offers:
         """Whether anything was ever lent."""
         self._unannounced: set[str] = set()
         """Came in since the last opening block."""
-        self._gone: set[str] = set()
+        self._gone: dict[str, Advertisement] = {}
         """Announced in the last opening block and gone since."""
+        self._index: ClaimIndex | None = None
+        self._make_claims: MakeClaims | None = None
+        self._kept: ClaimIndex | None = None
+        """An index of some time before, which is adapted to the first update."""
+        self._announced_root: bytes | None = None
+        self._checked_root: bytes | None = None
+        """Of an index that was looked at already, for ``check``."""
         self._opened = False
         self._summaries = 0
         self._questions = 0
@@ -92,6 +114,49 @@ class Offers:
     def under(self, prefix: str) -> Mapping[str, Advertisement]:
         """What is offered of a partition, or of a part of one."""
         return self._partitions.under(prefix)
+
+    # ---- the standing index ----------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> ClaimIndex:
+        """The index of what is offered now, which advances with it (``keep_index``)."""
+        assert self._index is not None, "an index is kept"
+        return self._index
+
+    @property
+    def standing_index(self) -> ClaimIndex | None:
+        """The index of what is offered now, if one is kept."""
+        return None if self._kept is not None else self._index
+
+    def keep_index(self, make_claims: MakeClaims, kept: ClaimIndex | None = None) -> None:
+        """Have an index, from now on. ``kept``: one of what was offered at some time, if there is one."""
+        if not isinstance(self._held, Catalogue) or not self._held.is_bare:
+            bare = Catalogue(self._length, self._source, with_digests=False)
+            bare.add_all({one: Advertisement(record=one, fields=ad.fields) for one, ad in self._held.items()})
+            self._held, self._is_lent = bare, False
+        if self._index is None:
+            self._index = ClaimIndex(make_claims(list(self._held.entries())))
+            # It has claims of what comes in with the first update.
+            self._kept = None if self._held else kept
+            self._announced_root = None
+        self._make_claims = make_claims
+
+    def drop_index(self) -> None:
+        """Nobody needs the index; it would no longer be kept up to date."""
+        self._index = self._make_claims = self._kept = self._announced_root = None
+
+    def _advance_index(self, make_claims: MakeClaims, added: Collection[Advertisement], gone: Collection[str]) -> None:
+        if self._kept is not None:
+            # A record never changes, so only claims that were never made are made now.
+            self._index, self._kept = self._kept, None
+            missing = self._index.adapt(self._held)
+            added, gone = [one for one in added if one.record in missing], ()
+        self.index.update(make_claims(added), gone)
+
+    def bare(self) -> Catalogue:
+        """What is offered, as it is the same whoever offers it. Only with an index."""
+        assert isinstance(self._held, Catalogue), "an index is kept"
+        return self._held
 
     # ---- for direct reading -----------------------------------------------------------------------------------------
 
@@ -135,7 +200,7 @@ class Offers:
             if record in self._unannounced:
                 self._unannounced.remove(record)
             else:
-                self._gone.add(record)
+                self._gone[record] = known
         fresh = {one.record: one for one in added}
         for record in self.having(fresh):
             self._held[record] = fresh.pop(record)
@@ -146,8 +211,11 @@ class Offers:
         self._touched += fresh
         # A record never changes, and so neither does its advertisement: what is back is no news.
         self._unannounced.update(fresh.keys() - self._gone if self._gone else fresh)
-        self._gone.difference_update(fresh)
+        for record in self._gone.keys() & fresh.keys():
+            del self._gone[record]
         self._forget_old()
+        if self._make_claims is not None:
+            self._advance_index(self._make_claims, added, removed)
 
     @property
     def has_news(self) -> bool:
@@ -158,23 +226,38 @@ class Offers:
         """Whether the peer can know of a record from the last opening block."""
         return record in self._held and record not in self._unannounced
 
-    def opening(self, limits: Limits, service: Service, *, direct: bool = False) -> Advertise:
+    def opening(
+        self, limits: Limits, service: Service, *, direct: bool = False, strategy: Strategy = Strategy.AUTO
+    ) -> Advertise:
         """The first block of an iteration, without tick. What is in it counts as announced."""
         if self._opened and not self.has_news:
             block = Advertise()
         elif direct:
             block = Advertise(direct=self.lend())
-        elif self and len(self) <= min(service.list_outright_max, limits.max_advertisement_records_listed):
-            block = Advertise(records=self._list(self._held, limits))
         else:
-            block = self._summarise(limits)
+            block = self._first_block(limits, service, strategy, complete=not self._opened)
+        self.announce()
+        return block
+
+    def announce(self) -> News:
+        """What is offered now counts as announced; returns what has changed since the last time."""
+        news = News(base=self._announced_root, added=tuple(self._unannounced), gone=self._gone)
         self._opened = True
         self._questions = 0
         if isinstance(self._held, Catalogue):
             self._held.share()
         self._unannounced.clear()
-        self._gone.clear()
-        return block
+        self._gone = {}
+        self._announced_root = None if self._index is None else self._index.root()
+        return news
+
+    def tell_all(self, limits: Limits, service: Service, strategy: Strategy = Strategy.AUTO) -> Advertise:
+        """Everything that was announced, as a first block says it to somebody who knows nothing."""
+        return self._first_block(limits, service, strategy, complete=True)
+
+    def list_some(self, records: Collection[str], limits: Limits) -> tuple[Advertisement, ...]:
+        """The advertisement records of some records that are offered."""
+        return self._list(records, limits)
 
     def answer(self, questions: Questions, limits: Limits) -> Advertise:
         """Children and records of the partitions that the peer asks about, from the set that was announced."""
@@ -199,6 +282,11 @@ class Offers:
         if isinstance(self._held, Catalogue):
             self._held.check()
         assert self._unannounced <= self._held.keys(), "what is gone is not waiting to be announced"
+        if self._index is not None and self._index.root() != self._checked_root:
+            self._index.check()
+            self._checked_root = self._index.root()
+            assert len(self._index) == len(self._held), "the index is of what is offered"
+            assert all(record in self._index for record in self._held), "what is offered is in the index"
 
     @property
     def _partitions(self) -> Catalogue:
@@ -220,8 +308,14 @@ class Offers:
             self._forgotten += len(self._touched)
             self._touched = []
 
-    def _summarise(self, limits: Limits) -> Advertise:
-        if self._opened:
+    def _first_block(self, limits: Limits, service: Service, strategy: Strategy, *, complete: bool) -> Advertise:
+        outright = _OUTRIGHT_MAX.get(strategy, service.list_outright_max)
+        if self and len(self) <= min(outright, limits.max_advertisement_records_listed):
+            return Advertise(records=self._list(self._held, limits))
+        return self._summarise(limits, complete=complete)
+
+    def _summarise(self, limits: Limits, *, complete: bool) -> Advertise:
+        if not complete:
             prefixes = self._partitions.prefixes_of(chain(self._unannounced, self._gone))
             partitions = tuple(map(self._partitions.summary, sorted(prefixes)))
         else:

@@ -136,6 +136,10 @@ class Partitioned(ABC, Generic[Entry]):
         """The entry of every record, in no order."""
         return chain.from_iterable(bucket.entries.values() for bucket in self._buckets.values())
 
+    def parts(self) -> dict[str, Mapping[str, Entry]]:
+        """The partitions of the starting length, each with its records. One that two share is the same object."""
+        return {prefix: bucket.entries for prefix, bucket in self._buckets.items()}
+
     def prefixes(self) -> Iterator[str]:
         """Of the partitions of the starting length that are not empty, in no order."""
         return iter(self._buckets)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.offers import Offers
@@ -94,6 +95,13 @@ class Holdings(Protocol):
 
     def load(self, record: str) -> bytes | None:
         """The bytes of a record, if it is stored at this moment."""
+        ...
+
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        """An index of what was offered under the policy of this epoch, and this schema, at some time; to be changed.
+
+        Records may have come and gone since. That there is one only saves work, so recordings know nothing of it.
+        """
         ...
 
     def cursor(self, key: str) -> Cursor | None:

@@ -28,6 +28,8 @@ class Round:
         self._not_available: set[str] = set()
         self._sent: set[str] = set()
         self._deferred: frozenset[str] = frozenset()
+        self._strategies: list[str] = []
+        self._fallbacks: list[str] = []
 
     def count_iteration(self, limits: Limits) -> None:
         """Another iteration begins."""
@@ -38,6 +40,13 @@ class Round:
                 f"after {limits.max_loop_iterations} iterations there is still something to do",
             )
         self.iterations += 1
+
+    def note_reconciled(self, strategy: str | None, fallback: str | None) -> None:
+        """An advertise phase is over, and this is how it went."""
+        if strategy is not None:
+            self._strategies.append(strategy)
+        if fallback is not None:
+            self._fallbacks.append(fallback)
 
     def enter(self, transfer: TransferPhase) -> None:
         """Enter what a transfer phase has brought, whole or broken off."""
@@ -69,6 +78,8 @@ class Round:
             bytes_received=self.account.received,
             bytes_sent=self.account.sent,
             iterations=self.iterations,
+            strategies=tuple(self._strategies),
+            fallbacks=tuple(self._fallbacks),
             cursor_updated=cursor_updated,
             fixed_point=ending is None,
             reason=ending.reason if ending else None,

@@ -21,6 +21,8 @@ from pyspark.errors import PySparkException
 
 from bobbin.errors import BobbinError, IntegrityError, ProgramError, ResourceError, UsageError
 from bobbin.store.base import DamagedStore
+from bobbin.store.lake.errors import DamagedLake
+from bobbin.store.lake.report import RUN
 
 _WORDS_MAX: Final = 400
 """Of what Spark itself says, in an error of ours."""
@@ -43,7 +45,7 @@ class LostFile(PipelineError):
 
 
 class DamagedFile(PipelineError):
-    """A file cannot be read as what it claims to be."""
+    """A file cannot be read as what it claims to be. One of a lake's own is a ``DamagedLake``."""
 
 
 class LostWorker(PipelineError):
@@ -112,10 +114,13 @@ _MISSING: Final = re.compile(
 _DIED: Final = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure \(([^)]*)\)"
 )
+_LATE: Final = "Python worker failed to connect back"
 _TRACE: Final = re.compile(
     r"^(?:\[[A-Z_]+\] .*: )?Traceback \(most recent call last\):\n(?:(?: .*)?\n)+?([\w.]+)(?:: (.*))?$", re.MULTILINE
 )
 _FRAME: Final = re.compile(r'^ +File "(?:.*/)?([^"/]+)", line (\d+), in (\S+)', re.MULTILINE)
+_OF_LAKE: Final = re.compile(rf"/data/{RUN}/[^/]+\.parquet$", re.ASCII)
+"""The end of the name of every file that a manifest names."""
 _CAUSED: Final = re.compile(r"^(?:Caused by: |: )([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
 
@@ -133,7 +138,7 @@ def _worker(text: str, doing: str) -> BobbinError | None:
         return _memory("MemoryError", doing)
     sentence = f"{doing}: {message or name}"
     kind = _class(name)
-    for family in (DamagedStore, UsageError, IntegrityError, ProgramError):
+    for family in (DamagedLake, DamagedStore, UsageError, IntegrityError, ProgramError):
         if kind is not None and issubclass(kind, family):
             return family(sentence)
     if kind is not None and issubclass(kind, ResourceError):
@@ -202,15 +207,20 @@ def _damaged_file(text: str, doing: str) -> BobbinError | None:
     if read is None:
         return None
     why = _innermost(text) or "it cannot be read"
-    return DamagedFile(
-        f"{doing}: the file {_path(read[2])} is damaged, or no such file as is expected: {why}", retry=False
-    )
+    sentence = f"{doing}: the file {_path(read[2])} is damaged, or no such file as is expected: {why}"
+    return DamagedLake(sentence) if _OF_LAKE.search(read[2]) else DamagedFile(sentence, retry=False)
 
 
 def _lost_worker(text: str, doing: str) -> BobbinError | None:
     found = _DIED.search(text)
     if found is None:
         return None
+    if found[0] == _LATE:
+        return LostWorker(
+            f"{doing}: a Python worker did not come up within the time that Spark gives it. The machine is very "
+            "busy, or Python cannot be started there",
+            retry=True,
+        )
     what = f"an executor was lost ({_short(found[1])})" if found[1] else "a Python worker was killed or crashed"
     return LostWorker(
         f"{doing}: {what} in the middle of its work. Where nobody did that by hand, the machine ran out of memory",

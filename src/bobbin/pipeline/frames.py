@@ -16,6 +16,7 @@ from bobbin.records import b64a
 from bobbin.store.lake import staging
 from bobbin.store.lake.lake import Lake, Run
 from bobbin.store.lake.manifest import Manifest
+from bobbin.store.lake.reading import check_files
 from bobbin.store.lake.tables import Table, table
 
 COMPRESSION: Final = "zstd"
@@ -40,7 +41,12 @@ def spark_path(uri: str) -> str:
 
 
 def read(session: SparkSession, lake: Lake, manifest: Manifest) -> DataFrame:
-    """The rows of exactly the files that a manifest names; an empty frame where it names none."""
+    """The rows of exactly the files that a manifest names; an empty frame where it names none.
+
+    That they are there, and of the right size, is looked at first (``store.lake.reading.check_files``): of what Spark
+    says later of a file nobody could tell whose it is.
+    """
+    check_files(lake, manifest)
     schema = schema_of(table(manifest.table))
     if not manifest.files:
         return session.createDataFrame([], schema)

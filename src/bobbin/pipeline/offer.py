@@ -23,6 +23,8 @@ from bobbin.store.lake.manifest import Manifest, number_in
 from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, PARTITIONS, RECORDS, SELECTIONS
 
 MAY_SEND: Final = "MaySend"
+VISIBLE: Final = "visible"
+"""What the report of a selection counts beside its predicates: the records that the peer's rules could look at."""
 LENGTHS: Final = "k"
 """The property of ``partitions`` that says which prefix lengths it has."""
 _ALL: Final = "all"
@@ -65,15 +67,26 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 def selection_of(lake: Lake, offer: Offer) -> Manifest | None:
     """The table of selections that an offer is of, which must be there."""
-    if offer.selection is None:
-        return None
-    if not KEY.fullmatch(offer.selection):
-        raise UsageError(f"the key of a selection has 16 hex digits: {offer.selection!r}")
-    found = lake.manifest(f"{SELECTIONS.name}/{offer.selection}")
+    return None if offer.selection is None else find_selection(lake, offer.selection)
+
+
+def find_selection(lake: Lake, key: str) -> Manifest:
+    """The table of selections with a key, which must be there."""
+    if not KEY.fullmatch(key):
+        raise UsageError(f"the key of a selection has 16 hex digits: {key!r}")
+    found = lake.manifest(f"{SELECTIONS.name}/{key}")
     if not found.number:
         known = ", ".join(name for name in lake.tables() if name.startswith(f"{SELECTIONS.name}/")) or "none"
-        raise UsageError(f"the lake {lake.location} has no selection {offer.selection}; there are: {known}")
+        raise UsageError(f"the lake {lake.location} has no selection {key}; there are: {known}")
     return found
+
+
+def check_predicate(lake: Lake, selection: Manifest, predicate: str) -> None:
+    """Refuse a predicate that a selection has no answer for: it would be taken for one that selects nothing."""
+    report = lake.report(selection.run)
+    known = [] if report is None else [name for name in report.counts if name != VISIBLE]
+    if known and predicate not in known:
+        raise UsageError(f"{selection.table} says nothing of {predicate}; it has {', '.join(known)}")
 
 
 def stale_notes(lake: Lake, selection: Manifest | None, *, allowed: bool) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Finding what differs between two large sets at the cost of the difference: a rateless sketch, for NumPy.
 
 Two sides hold sets of 32-byte digests that are nearly the same. Under a key that both know, each digest becomes a short
-id of 64 bits. One side sends *symbols*, each the exclusive or of a pseudo-random part of its ids; the other subtracts
+id of 64 bits. One side sends *symbols*, each the sum of a pseudo-random part of its ids; the other subtracts
 its own and gets symbols of the difference alone, which it peels apart. As many symbols as about 1.4 times the
 difference are enough, whatever the size of the sets, and the sender can always make more: nothing has to be guessed
 well in advance. An estimate of the difference, from a sketch of a few hundred bytes, says how many to ask for. Where
@@ -27,7 +27,7 @@ from bobbin.reconcile.decode import Decoder, InconsistentSymbols
 from bobbin.reconcile.encode import Encoder
 from bobbin.reconcile.estimate import Bulk, MalformedBulk, estimate, measure
 from bobbin.reconcile.ranges import Fingerprint, Interval, Ordered
-from bobbin.reconcile.short_ids import KEY_BYTES, Ids, SharedId, digest_rows, short_ids
+from bobbin.reconcile.short_ids import KEY_BYTES, Ids, SharedId, digest_rows, keyed_ids, short_ids
 from bobbin.reconcile.symbols import MalformedSymbols, Symbols
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Symbols",
     "digest_rows",
     "estimate",
+    "keyed_ids",
     "measure",
     "short_ids",
 ]

@@ -1,8 +1,9 @@
 """From the symbols of the peer's set and the own ids to what only one of the two has.
 
-The own symbols are taken out of the peer's, which leaves those of the difference. A symbol with one id in it gives that
-id away; taking it out of all its other symbols leaves further ones with one, until all are empty. This goes in waves:
-each finds every symbol that has one id left, and takes all of these out at once.
+The own symbols are taken out of the peer's, which leaves those of the difference. There an id that only the peer has
+counts once, and one that only this side has counts minus once. A symbol with one id in it gives that id away; taking it
+out of all its other symbols leaves further ones with one, until all are empty. This goes in waves: each finds every
+symbol that has one id left, and takes all of these out at once.
 """
 
 from typing import Final
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from bobbin.errors import PeerError, UsageError
 from bobbin.reconcile import mapping
 from bobbin.reconcile.encode import Encoder
-from bobbin.reconcile.short_ids import Ids
+from bobbin.reconcile.short_ids import Ids, find
 from bobbin.reconcile.symbols import Checks, Symbols, checks_of
 
 _NOTHING: Final[Ids] = np.empty(0, np.uint64)
@@ -34,8 +35,7 @@ class Decoder:
         self._encoder: Final = Encoder(own) if encoder is None else encoder
         if self._encoder.made:
             raise UsageError("a decoder reads the own stream from its beginning")
-        self._own: Final = np.sort(own)
-        self._found: list[Ids] = []
+        self._own: Final = own
         self._taken: set[int] = set()
         self._sums: Ids = _NOTHING
         self._checks: Checks = np.empty(0, np.uint16)
@@ -65,53 +65,56 @@ class Decoder:
             return self.is_complete
         own = self._encoder.produce(len(symbols))
         start = self.received
-        self._sums = np.concatenate((self._sums, symbols.sums ^ own.sums))
-        self._checks = np.concatenate((self._checks, symbols.checks ^ own.checks))
-        for ids in self._found:
-            self._take_out(ids, start)
+        self._sums = np.concatenate((self._sums, symbols.sums - own.sums))
+        self._checks = np.concatenate((self._checks, symbols.checks - own.checks))
+        self._take_out(self.missing, self.extra, start)
         self._peel()
-        self._sort_out()
-        return self.is_complete
+        if not self.is_complete:
+            return False
+        if len(find(self._own, self.extra)) != len(self.extra) or len(find(self._own, self.missing)):
+            raise InconsistentSymbols("the symbols explain themselves by ids that this side has, or has not")
+        return True
 
     def _peel(self) -> None:
-        while len(found := self._single()):
-            taken = found.tolist()
-            if not self._taken.isdisjoint(taken):
+        while True:
+            missing, extra = self._single(self._sums, self._checks), self._single(-self._sums, -self._checks)
+            found = missing.tolist() + extra.tolist()
+            if not found:
+                return
+            if not self._taken.isdisjoint(found) or len(set(found)) != len(found):
                 raise InconsistentSymbols("an id was found again after it had been taken out")
-            self._taken.update(taken)
+            self._taken.update(found)
             if len(self._taken) > self.received:
                 # More differences than symbols cannot be told apart: what was found is an invention.
                 raise InconsistentSymbols("more ids were found than there are symbols")
-            self._found.append(found)
-            self._take_out(found, 0)
+            self.missing = np.concatenate((self.missing, missing))
+            self.extra = np.concatenate((self.extra, extra))
+            self._take_out(missing, extra, 0)
 
-    def _single(self) -> Ids:
+    @staticmethod
+    def _single(sums: Ids, checks: Checks) -> Ids:
         """Ids that are alone in a symbol, each once."""
-        places = np.flatnonzero((self._sums != 0) & (checks_of(self._sums) == self._checks))
-        candidates = self._sums[places]
-        belongs = _take_part(candidates, places)
-        return np.unique(candidates[belongs])
+        places = np.flatnonzero((sums != 0) & (checks_of(sums) == checks))
+        candidates = sums[places]
+        found = np.sort(candidates[_take_part(candidates, places)])
+        return found[np.flatnonzero(np.diff(found, prepend=~found[:1]))]
 
-    def _take_out(self, ids: Ids, start: int) -> None:
-        """Remove ids from all symbols from ``start`` on that they take part in."""
+    def _take_out(self, missing: Ids, extra: Ids, start: int) -> None:
+        """Remove ids of the difference from all symbols from ``start`` on that they take part in."""
         end = self.received
-        generators, places, checks = mapping.begin(ids), np.zeros(len(ids), np.float64), checks_of(ids)
-        while len(ids):
+        ids = np.concatenate((missing, extra))
+        # What is taken out of the peer's symbols: an id of its own, or one that was subtracted without being there.
+        sums = np.concatenate((-missing, extra))
+        checks = np.concatenate((-checks_of(missing), checks_of(extra)))
+        generators, places = mapping.begin(ids), np.zeros(len(ids), np.float64)
+        while len(places):
             inside = places >= start
-            at = places[inside].astype(np.int64)
-            np.bitwise_xor.at(self._sums, at, ids[inside])
-            np.bitwise_xor.at(self._checks, at, checks[inside])
+            at = mapping.numbers(places[inside])
+            np.add.at(self._sums, at, sums[inside])
+            np.add.at(self._checks, at, checks[inside])
             generators, places = mapping.jump(generators, places)
             stay = places < end
-            ids, checks, generators, places = ids[stay], checks[stay], generators[stay], places[stay]
-
-    def _sort_out(self) -> None:
-        found = np.concatenate(self._found) if self._found else _NOTHING
-        at = np.searchsorted(self._own, found)
-        inside = at < len(self._own)
-        held = np.zeros(len(found), np.bool_)
-        held[inside] = self._own[at[inside]] == found[inside]
-        self.missing, self.extra = found[~held], found[held]
+            sums, checks, generators, places = sums[stay], checks[stay], generators[stay], places[stay]
 
 
 def _take_part(ids: Ids, wanted: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -40,27 +40,37 @@ class Fingerprint(Struct, frozen=True):
 
 
 class Ordered:
-    """A set of ids in the order of their keys."""
+    """A set of ids in the order of their keys.
+
+    Only the last stretch is sorted, as far back as anybody has asked: differences lie there if they lie close together.
+    """
 
     def __init__(self, keys: Keys, ids: Ids) -> None:
         if len(keys) != len(ids):
             raise UsageError("every id has one key")
-        order = np.argsort(keys, kind="stable")
-        self._keys: Final = keys[order]
-        self._ids: Final = ids[order]
-        self._sums: Final = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self._ids, dtype=np.uint64)))
+        self._all_keys: Final = keys
+        self._all_ids: Final = ids
+        self._total: Final = int(ids.sum(dtype=np.uint64))
+        self._low = KEY_MAX + 1
+        """What follows holds all ids whose keys are not less."""
+        self._keys: Keys = keys[:0]
+        self._ids: Ids = ids[:0]
+        self._sums: Ids = np.zeros(1, np.uint64)
+        """Of the ids before each, and of all."""
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._all_ids)
 
     def fingerprint(self, interval: Interval) -> Fingerprint:
         """What the ids of an interval add up to."""
-        begin, end = self._find(interval)
-        total = (int(self._sums[end]) - int(self._sums[begin])) % 2**64
-        return Fingerprint(interval, end - begin, total)
+        count, total = self._from(interval.low)
+        if interval.high < KEY_MAX:
+            count_after, total_after = self._from(interval.high + 1)
+            count, total = count - count_after, (total - total_after) % 2**64
+        return Fingerprint(interval, count, total)
 
     def ids(self, interval: Interval) -> Ids:
-        """The ids of an interval, in order."""
+        """The ids of an interval, in order; of one key, in the order in which they were given."""
         begin, end = self._find(interval)
         return self._ids[begin:end]
 
@@ -75,14 +85,37 @@ class Ordered:
         return _cut(interval, [int(key) for key in cuts])
 
     def recent(self, counts: tuple[int, ...]) -> tuple[Interval, ...]:
-        """All keys, cut where the last so many ids begin. ``counts`` fall."""
-        cuts = sorted({int(self._keys[len(self) - count]) for count in counts if 0 < count <= len(self)})
-        return _cut(Interval(), cuts)
+        """All keys, cut where the last so many ids begin."""
+        inside = [count for count in counts if 0 < count <= len(self)]
+        if not inside:
+            return (Interval(),)
+        first = len(self) - max(inside)
+        self._reach(int(np.partition(self._all_keys, first)[first]))
+        return _cut(Interval(), sorted({int(self._keys[-count]) for count in inside}))
+
+    def _from(self, low: int) -> tuple[int, int]:
+        """How many ids there are from a key on, and what they add up to."""
+        if not low:
+            return len(self), self._total
+        self._reach(low)
+        begin = int(np.searchsorted(self._keys, np.uint64(low), "left"))
+        return len(self._keys) - begin, (int(self._sums[-1]) - int(self._sums[begin])) % 2**64
 
     def _find(self, interval: Interval) -> tuple[int, int]:
+        self._reach(interval.low)
         begin = np.searchsorted(self._keys, np.uint64(interval.low), "left")
         end = np.searchsorted(self._keys, np.uint64(interval.high), "right")
         return int(begin), int(end)
+
+    def _reach(self, low: int) -> None:
+        """Sort all ids whose keys are not less than ``low``."""
+        if low >= self._low:
+            return
+        inside = np.flatnonzero(self._all_keys >= np.uint64(low))
+        order = inside[np.argsort(self._all_keys[inside], kind="stable")]
+        self._low = low
+        self._keys, self._ids = self._all_keys[order], self._all_ids[order]
+        self._sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self._ids, dtype=np.uint64)))
 
 
 def _cut(interval: Interval, cuts: list[int]) -> tuple[Interval, ...]:

@@ -225,6 +225,7 @@ def _disclosed(parts: Sequence[Disclosure]) -> Disclosure:
         summaries=sum(part.summaries for part in parts),
         requested=frozenset().union(*(part.requested for part in parts)),
         sent=frozenset().union(*(part.sent for part in parts)),
+        sketches=sum(part.sketches for part in parts),
     )
 
 

@@ -39,7 +39,9 @@ class CodecChannel:
         epoch = self._sender.epoch
         source = None if epoch is None else epoch.agreement.policy.own_origin
         limits = self._sender.config.limits if epoch is None else epoch.terms.limits
-        pieces = list(encode(message, source=source, fact_bytes_max=limits.max_fact_block_size))
+        compressed = epoch is not None and epoch.agreement.compresses
+        bytes_max = limits.max_fact_block_size
+        pieces = list(encode(message, source=source, fact_bytes_max=bytes_max, compressed=compressed))
         self._pieces.extend(pieces)
         if self._tap is not None:
             self._tap(message, sum(map(len, pieces)))
@@ -56,8 +58,13 @@ class CodecChannel:
         epoch = self._receiver.epoch
         if epoch is not None and epoch is not self._agreed:
             self._agreed = epoch
-            source = epoch.agreement.policy.peer_origin
-            self._decoder.agree(source=source, schema=epoch.terms.schema, limits=epoch.terms.limits)
+            agreement, terms = epoch.agreement, epoch.terms
+            self._decoder.agree(
+                source=agreement.policy.peer_origin,
+                schema=terms.schema,
+                limits=terms.limits,
+                compressed=agreement.compresses,
+            )
         self._decoder.expect(awaits)
         self._decoded.extend(self._decoder.feed(b""))
         while self._pieces and not self._decoded:

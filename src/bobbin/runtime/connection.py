@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 from msgspec import Struct, structs
 
 from bobbin.errors import UsageError
+from bobbin.interlace.choice import Strategy, parse_strategy
 from bobbin.interlace.limits import Limits
 from bobbin.policy.modules import Query, Selector, deny_all_query
 from bobbin.records import coordinate
@@ -139,18 +140,19 @@ class Connection(AbstractAsyncContextManager["Connection"]):
         limits: Limits | None = None,
         budgets: "Budgets | None" = None,
         workers: int | None = None,
+        strategy: str = Strategy.AUTO,
     ) -> None:
         """Without ``policy`` only single records and places can be asked for, and exactly those.
 
         ``workers``: how many processes check what arrives, once that is much; without a number, as many as there are
-        other cores, up to four.
+        other cores, up to four. ``strategy``: how advertisements are reconciled.
         """
         self._lace = lace
         self._peer = peer
         self._selector = None if policy is None else operations.compiled_selector(policy)
         self._query_policy = query_policy
         count = min((os.cpu_count() or 1) - 1, _WORKERS_MAX) if workers is None else workers
-        self._manner = Manner(limits=limits or Limits(), workers=count)
+        self._manner = Manner(limits=limits or Limits(), workers=count, strategy=parse_strategy(strategy))
         self._budgets = budgets
         self._open: set[RemoteFollowing] = set()
 

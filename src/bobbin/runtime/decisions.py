@@ -30,6 +30,7 @@ from bobbin.policy.numbers import Numbers
 from bobbin.policy.operands import Index, Origin, other
 from bobbin.policy.plan import Plan
 from bobbin.policy.standing import Standing
+from bobbin.runtime.claim_indexes import ClaimIndexes
 from bobbin.runtime.shelf import Bounds, Shelf
 from bobbin.store.base import KEPT_BYTES_MAX, Mark, Store
 
@@ -101,6 +102,8 @@ class Decisions:
         self._written: Final = _shelf(store, KIND, per_peer_max=per_peer_max, rows_max=KEPT_MAX)
         self.cursors: Final = _shelf(store, CURSOR, per_peer_max=CURSORS_PER_PEER_MAX, rows_max=CURSORS_MAX)
         """What peers advertised when the last exchange ended, by peer and link."""
+        self.indexes: Final = ClaimIndexes(store)
+        """Of what is offered, by plan, source label and schema."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -162,13 +165,15 @@ class Decisions:
             del self._held[key]
         self._written.forget(peer)
         self.cursors.forget(peer)
+        self.indexes.forget(peer)
 
     def flush(self, *, everything: bool = False) -> int:
         """Write the decisions that are back and have changed enough to be worth it; returns how many.
 
         With ``everything``, all that have changed at all. What cannot be written is not: it would only save work, so it
-        is no reason for anything that is done to fail.
+        is no reason for anything that is done to fail. The indexes of what is offered are written in the same way.
         """
+        self.indexes.flush(everything=everything)
         written: list[Held] = []
         with suppress(ResourceError):
             removal = self.store.mark().removal

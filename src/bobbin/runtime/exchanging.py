@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bobbin.runtime.accounts import SyncReport
     from bobbin.runtime.connection import Connection, Destination
     from bobbin.runtime.following import Following, ResultRule
+    from bobbin.runtime.local_peer import Manner
     from bobbin.runtime.operations import Got, Listing, Participant, Placed
     from bobbin.runtime.pair import Observer
     from bobbin.runtime.recording import Recorder
@@ -72,6 +73,7 @@ class Exchanging(ABC):
         query_policy: "str | Query | None" = None,
         limits: "Limits | None" = None,
         budgets: "Budgets | None" = None,
+        strategy: str = "auto",
     ) -> "Connection": ...
 
     @abstractmethod
@@ -90,6 +92,7 @@ class Exchanging(ABC):
         peer_query_policy: "str | Query | None" = None,
         limits: "Limits | None" = None,
         budgets: "Budgets | None" = None,
+        strategy: str = "auto",
         rounds: int = 1,
         through_codec: bool = False,
         dry_run: bool = False,
@@ -109,13 +112,13 @@ class Exchanging(ABC):
         A policy is a text of rules, or compiled. Without ``peer_policy`` the peer has the same one. The query policies
         say what the other side's rules may see; without one, what the own policy selects. Where both laces have their
         default key, each side knows the other by it. With ``dry_run`` two copies exchange, and neither lace changes.
-        ``limits`` bound what moves, ``budgets`` what evaluating the rules of both sides may cost.
+        ``limits`` bound what moves, ``budgets`` what evaluating the rules of both sides may cost. ``strategy`` says how
+        the sides find out what the other offers, where they do not read it: ``auto`` takes what is cheapest.
         ``explain`` and ``look_for`` name records: why they moved or did not, and whether the peer offers them.
         """
         from bobbin.interlace.limits import Limits  # noqa: PLC0415 -- many programs never exchange
         from bobbin.runtime import operations  # noqa: PLC0415 -- as above
         from bobbin.runtime.connection import run  # noqa: PLC0415 -- as above
-        from bobbin.runtime.local_peer import Manner  # noqa: PLC0415 -- as above
 
         if limits is not None and not isinstance(limits, Limits):
             raise UsageError("limits are a bobbin.interlace.limits.Limits, such as its LARGE")
@@ -131,7 +134,9 @@ class Exchanging(ABC):
                 raise UsageError(
                     "what a peer elsewhere does is its own affair: it has its own policies, and no dry run"
                 )
-            connection = self.connect(peer, policy, query_policy=query_policy, limits=limits, budgets=budgets)
+            connection = self.connect(
+                peer, policy, query_policy=query_policy, limits=limits, budgets=budgets, strategy=strategy
+            )
             return run(connection.synchronise(wishes, observers=observers, recorder=recorder))
         if policy is None:
             raise UsageError("an exchange with a lace in this process needs a policy")
@@ -152,7 +157,7 @@ class Exchanging(ABC):
             return operations.synchronise(
                 own,
                 other,
-                manner=Manner(limits=limits or Limits(), through_codec=through_codec),
+                manner=_manner(limits, strategy, through_codec=through_codec),
                 wishes=wishes,
                 observers=observers,
                 recorder=recorder,
@@ -318,3 +323,15 @@ _NEEDS_POLICY: Final = "a peer in this process has no policy of its own; say whi
 def _check_elsewhere(peer_policy: "str | Selector | None") -> None:
     if peer_policy is not None:
         raise UsageError("a peer elsewhere has its own policy")
+
+
+def _manner(limits: "Limits | None", strategy: str, *, through_codec: bool) -> "Manner":
+    """How an exchange with a lace in this process is run."""
+    from bobbin.interlace.choice import Strategy, parse_strategy  # noqa: PLC0415 -- many programs never exchange
+    from bobbin.interlace.limits import Limits  # noqa: PLC0415 -- as above
+    from bobbin.runtime.local_peer import Manner  # noqa: PLC0415 -- as above
+
+    wanted = parse_strategy(strategy)
+    # A strategy is for sides that do not read each other's memory.
+    direct = wanted is Strategy.AUTO
+    return Manner(limits=limits or Limits(), through_codec=through_codec, direct=direct, strategy=wanted)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from bobbin.errors import ResourceError, UsageError
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
 from bobbin.interlace.events import Fate, Settled
@@ -31,6 +32,7 @@ from bobbin.records.ids import HashText, IdentifierError
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record
 from bobbin.runtime import work
+from bobbin.runtime.claim_indexes import kind_of
 from bobbin.runtime.decisions import Decisions, Held
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
@@ -103,6 +105,9 @@ class StoreHoldings:
         if held is None or held.link is None or held.link[0] != effect.key:
             raise UsageError(f"{effect.key} is not the link that this exchange began with")
         held.memory = effect.memory
+        index = effect.memory.offers.standing_index
+        if index is not None and held.mark is not None:
+            self._decisions.indexes.put(kind_of(held.standing.policy, held.link[1]), index, held.mark)
 
     def release(self) -> None:
         """The exchange is over: give the decision back, for the next one."""
@@ -273,6 +278,11 @@ class StoreHoldings:
             else Settled(record=arrival.record, fate=_FATES[next(puts).outcome])
             for arrival, answer in zip(arrivals, answers, strict=True)
         )
+
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        """What a link with this policy and schema offered when its exchange ended, in this process or before it."""
+        held = self._held
+        return None if held is None else self._decisions.indexes.get(kind_of(held.standing.policy, schema))
 
     def cursor(self, key: str) -> Cursor | None:
         """What was saved last for a link, in an exchange with the peer of that. Advertisements come without digests."""

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from bobbin.errors import PeerError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Config, Open
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.reasons import Abort, Reason
@@ -29,6 +30,7 @@ from bobbin.interlace.setup import Party
 from bobbin.policy.modules import Selector
 from bobbin.records.ids import Verifier
 from bobbin.records.signing import SigningKey
+from bobbin.runtime.shares import draw_share
 from bobbin.transport.base import ByteStream, Route, TransportError
 from bobbin.wire import proof
 from bobbin.wire.address import Scheme
@@ -213,6 +215,7 @@ def configure(
     limits: Limits = Limits(),  # noqa: B008 (a frozen value)
     service: Service = Service(),  # noqa: B008 (a frozen value)
     cursor_key: str | None = None,
+    strategy: Strategy = Strategy.AUTO,
     checking: bool = False,
 ) -> Config:
     """The configuration of one exchange on this link: rules are told what is proven, and nothing else.
@@ -230,5 +233,7 @@ def configure(
         transport=str(introduction.route.address),
         encrypted=introduction.encrypted,
         cursor_key=cursor_key,
+        strategy=strategy,
+        share=draw_share(),
         checking=checking,
     )

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field, structs
 
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Config, Open
 from bobbin.interlace.effects import Effect, Send
 from bobbin.interlace.epoch import Epoch
@@ -30,6 +31,7 @@ from bobbin.runtime.clock import tai_now
 from bobbin.runtime.codec_channel import CodecChannel
 from bobbin.runtime.pair import Channel, Clock, DirectChannel, Observer, Pair, Performer, Side
 from bobbin.runtime.recording import Forgetful, RecordedMachine, Recorder
+from bobbin.runtime.shares import draw_share
 
 PHASES: Final = ("setup", "hello", "advertise", "request", "transfer")
 """In the order in which they come; each is the name of its message."""
@@ -59,6 +61,8 @@ class Manner(Struct, frozen=True, kw_only=True):
     through_codec: bool = False
     direct: bool = True
     """Let each side read the other's advertisements where they are, unless they become bytes anyway."""
+    strategy: Strategy = Strategy.AUTO
+    """How advertisements are reconciled, where each side does not read those of the other."""
     checking: bool = False
     workers: int = 0
     """Processes that check what a peer elsewhere sends. They start when there is much to check."""
@@ -110,6 +114,8 @@ def configure(own: LocalSide, peer: LocalSide, manner: Manner, *, initiator: boo
         encrypted=True,
         direct=manner.direct and not manner.through_codec,
         cursor_key=own.peer_name,
+        strategy=manner.strategy,
+        share=draw_share(),
         checking=manner.checking,
     )
 

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
+from bobbin.interlace import choice as choice_module
 from bobbin.interlace import config as config_module
 from bobbin.interlace import cursor as cursor_module
 from bobbin.interlace import effects as effects_module
@@ -32,9 +33,11 @@ from bobbin.interlace import limits as limits_module
 from bobbin.interlace import messages as messages_module
 from bobbin.interlace import ports as ports_module
 from bobbin.interlace import reasons as reasons_module
+from bobbin.interlace import reconciliation as reconciliation_module
 from bobbin.interlace import result as result_module
 from bobbin.interlace import schema as schema_module
 from bobbin.interlace import setup as setup_module
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.config import Config
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Effect, Ended, Notify, Persist, Remember, SaveCursor
@@ -105,6 +108,7 @@ def _classes(*modules: ModuleType) -> dict[str, type]:
 
 _CLASSES: Final[Mapping[str, type]] = {
     **_classes(
+        choice_module,
         config_module,
         cursor_module,
         effects_module,
@@ -113,6 +117,7 @@ _CLASSES: Final[Mapping[str, type]] = {
         messages_module,
         ports_module,
         reasons_module,
+        reconciliation_module,
         result_module,
         schema_module,
         setup_module,
@@ -359,6 +364,11 @@ class RecordingHoldings:
         assert answer is None or isinstance(answer, bytes)
         return answer
 
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        # It would only save work; without it a step reads the same in a replay.
+        del schema
+        return None
+
     def cursor(self, key: str) -> Cursor | None:
         answer = self._ask("cursor", key)
         assert answer is None or isinstance(answer, Cursor)
@@ -450,6 +460,10 @@ class _ReplayedHoldings:
 
     def load(self, record: str) -> bytes | None:
         return self._answer("load", record)  # type: ignore[return-value]
+
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        del schema
+        return None
 
     def cursor(self, key: str) -> Cursor | None:
         return self._answer("cursor", key)  # type: ignore[return-value]

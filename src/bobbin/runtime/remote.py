@@ -185,6 +185,7 @@ async def connect(
             limits=manner.limits,
             service=manner.service,
             cursor_key=peer.name,
+            strategy=manner.strategy,
             checking=manner.checking,
         )
         return RemoteLink(

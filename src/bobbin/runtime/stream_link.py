@@ -108,7 +108,9 @@ class StreamLink:
         traffic.messages_out += 1
         pieces: list[bytes] = []
         size = 0
-        for piece in encode(message, source=source, fact_bytes_max=limits.max_fact_block_size):
+        compressed = epoch is not None and epoch.agreement.compresses
+        bytes_max = limits.max_fact_block_size
+        for piece in encode(message, source=source, fact_bytes_max=bytes_max, compressed=compressed):
             pieces.append(piece)
             size += len(piece)
             if size >= _WRITE_BYTES:
@@ -151,8 +153,13 @@ class StreamLink:
         epoch = self._machine.epoch
         if epoch is not None and epoch is not self._agreed:
             self._agreed = epoch
-            source = epoch.agreement.policy.peer_origin
-            self._decoder.agree(source=source, schema=epoch.terms.schema, limits=epoch.terms.limits)
+            agreement, terms = epoch.agreement, epoch.terms
+            self._decoder.agree(
+                source=agreement.policy.peer_origin,
+                schema=terms.schema,
+                limits=terms.limits,
+                compressed=agreement.compresses,
+            )
         self._decoder.expect(awaits, listings=max(self._asked))
 
     async def _hear(self, awaits: Awaits) -> None:

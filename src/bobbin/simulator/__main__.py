@@ -1,8 +1,8 @@
 """``python -m bobbin.simulator``: replay one world and see what happens in it, or run many.
 
-``--world store`` is a store on a disk that fails, ``--world interlace`` are nodes that exchange records. One world is
-one seed: ``--seed 7`` replays it, for exchanges with a trace of every step. ``--seeds 0:100000 --jobs 2`` runs many and
-writes what happened as JSON.
+``--world store`` is a store on a disk that fails, ``--world interlace`` are nodes that exchange records, ``--world
+tangles`` are nodes that keep tangles. One world is one seed: ``--seed 7`` replays it, where machines speak with a trace
+of every step. ``--seeds 0:100000 --jobs 2`` runs many and writes what happened as JSON.
 """
 
 import argparse
@@ -12,9 +12,8 @@ from time import monotonic
 
 import msgspec
 
-from bobbin.simulator.batch import Summary, run_batch
+from bobbin.simulator.batch import WORLDS, Summary, run_batch
 from bobbin.simulator.disk_vault import open_simulated
-from bobbin.simulator.interlace_world import InterlaceWorld
 from bobbin.simulator.world import Broken, Tally, run_worlds
 
 
@@ -25,19 +24,19 @@ def main() -> int:
     if options.world == "store":
         return _run_store(range(first, end))
     if end - first == 1:
-        return _replay(first)
-    return _run_interlace(range(first, end), options.jobs, options.json)
+        return _replay(options.world, first)
+    return _run_many(options.world, range(first, end), options.jobs, options.json)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bobbin.simulator", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--world", choices=("store", "interlace"), default="store", help="what is simulated")
+    parser.add_argument("--world", choices=("store", *WORLDS), default="store", help="what is simulated")
     parser.add_argument("--seed", type=int, default=0, help="the first world (default 0)")
     parser.add_argument("--worlds", type=int, default=1, help="how many worlds, counting up from the seed (default 1)")
     parser.add_argument("--seeds", type=_seeds, help="FIRST:END, instead of the two above")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that share many worlds of exchanges (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share many worlds of machines (default 1)")
     parser.add_argument("--json", type=Path, help="a file for the summary; otherwise it is printed")
     return parser
 
@@ -63,8 +62,8 @@ def _run_store(seeds: range) -> int:
     return 0
 
 
-def _replay(seed: int) -> int:
-    world = InterlaceWorld(seed, is_traced=True)
+def _replay(name: str, seed: int) -> int:
+    world = WORLDS[name](seed, is_traced=True)
     failure: Broken | None = None
     try:
         world.run()
@@ -76,14 +75,14 @@ def _replay(seed: int) -> int:
     return 1 if failure else 0
 
 
-def _run_interlace(seeds: range, jobs: int, out: Path | None) -> int:
+def _run_many(name: str, seeds: range, jobs: int, out: Path | None) -> int:
     began = monotonic()
 
     def report(total: Summary) -> None:
         rate = total.worlds / max(monotonic() - began, 1e-9)
         sys.stderr.write(f"{total.worlds}/{len(seeds)} worlds, {total.broken} broken, {rate:.1f} a second\n")
 
-    total = run_batch(seeds, jobs=jobs, report=report)
+    total = run_batch(seeds, world=name, jobs=jobs, report=report)
     text = msgspec.json.format(msgspec.json.encode(total), indent=2).decode() + "\n"
     if out is None:
         sys.stdout.write(text)

@@ -6,8 +6,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from bobbin import profile
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Config, Open
-from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.limits import VALUE_MAX, Limits, Service
 from bobbin.interlace.schema import Schema
 from bobbin.interlace.setup import Party
 from bobbin.policy.modules import Selector
@@ -100,6 +101,23 @@ def draw_service(random: Random) -> Service:
         "list_partition_max": random.randint(1, 3),
     }
     return Service(**{name: value for name, value in small.items() if random.random() < 0.5})
+
+
+def draw_sketching(random: Random, config: Config) -> Config:
+    """The same with a strategy, and in most cases with what two sides need to use one."""
+    strategies = (Strategy.AUTO, Strategy.AUTO, Strategy.SKETCH, Strategy.SKETCH, *Strategy)
+    few = {
+        "sketch_symbols_max": random.choice((1, 12, 60)),
+        "sketch_ids_max": random.randint(1, 12),
+        "sketch_turns_max": random.randint(1, 2),
+    }
+    bounds = {name: value for name, value in few.items() if random.random() < 0.3}
+    return structs.replace(
+        config,
+        strategy=random.choice(strategies),
+        share=random.randint(1, VALUE_MAX) if random.random() < 0.85 else None,
+        service=structs.replace(config.service, **bounds),
+    )
 
 
 def draw_config(

@@ -165,6 +165,15 @@ class ClaimModel:
                     self._put(prefix, [Advertisement(record=record, fields=fields) for record, fields in guess.items()])
                     break
 
+    def become(self, table: Mapping[str, tuple[ClaimedField, ...]]) -> None:
+        """The peer claims just this, which was proven in another way."""
+        if self.table != table:
+            self.version += 1
+        self._first = False
+        self._announced = {}
+        self.table.clear()
+        self.table.update(table)
+
     def unproven(self) -> str | None:
         """A partition that was announced in this phase and does not hold, if there is one."""
         for prefix, partition in self._announced.items():

@@ -24,6 +24,7 @@ from bobbin.interlace.events import (
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Message, Transfer
 from bobbin.interlace.result import Result
+from bobbin.simulator.claim_model import Table
 from bobbin.simulator.clock import Timeline
 from bobbin.simulator.network import Direction, Link
 from bobbin.simulator.node import LinkHoldings, Node
@@ -73,6 +74,8 @@ class Endpoint:
         self._out: Direction[Item] | None = None
         self._link: Link[Item] | None = None
         self._busy = False
+        if witness is not None:
+            witness.learned = self._learned
         node.listen(self._store_changed)
 
     @property
@@ -212,6 +215,12 @@ class Endpoint:
         else:
             if self.node.vault.is_down:
                 self._on_failure(self.node)
+
+    def _learned(self) -> Table:
+        """What the machine holds of its peer's claims."""
+        epoch = self.machine.epoch
+        found = () if epoch is None else epoch.learned.advertisements()
+        return {one.record: one.fields for one in found}
 
     def _store_changed(self) -> None:
         self._timeline.after(0, lambda: None if self.is_over else self.give(StoreChanged()))

@@ -9,6 +9,7 @@ from typing import Final
 
 from bobbin.facts.extract import fields as fields_of
 from bobbin.interlace.advertise import canonical_fields
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
 from bobbin.interlace.events import Fate, Settled
@@ -103,6 +104,11 @@ class MemoryHoldings:
     def load(self, record: str) -> bytes | None:
         stored = self.records.get(record)
         return None if stored is None else stored.raw
+
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        """None is ever kept here: each is made from nothing."""
+        del schema
+        return None
 
     def cursor(self, key: str) -> Cursor | None:
         return self.cursors.get(key)

@@ -31,6 +31,7 @@ from bobbin.policy.operands import Operand, Origin
 from bobbin.records import ids, tai
 from bobbin.records.record import Record
 from bobbin.simulator.clock import EPOCH_TAI_NS, SECOND_NS
+from bobbin.simulator.hostile_sketches import TWISTS, Twist
 
 _SYMBOLS: Final = "0123456789ABCXYZ_abcxyz~"
 _MANY: Final = 300
@@ -290,6 +291,10 @@ def _spoil_bytes(self: Hostile, message: Message) -> list[Message]:
     return [message]
 
 
+def _twisting(twist: Twist) -> Vice:
+    return lambda self, message: twist(self.random, message)
+
+
 VICES: Final[Mapping[str, Vice]] = {
     "lies about fields": _lie_about_fields,
     "invented records": _invent_records,
@@ -310,6 +315,7 @@ VICES: Final[Mapping[str, Vice]] = {
     "requests for everything": _ask_for_everything,
     "broken module": _break_module,
     "spoilt bytes": _spoil_bytes,
+    **{name: _twisting(twist) for name, twist in TWISTS.items()},
 }
 
 

@@ -35,6 +35,7 @@ from bobbin.simulator.circumstances import (
     calm_config,
     draw_circumstances,
     draw_config,
+    draw_sketching,
     draw_weather,
 )
 from bobbin.simulator.clock import SECOND_NS, NodeClock, Timeline
@@ -103,6 +104,7 @@ class InterlaceWorld:
         self.trace: Final[list[str]] = []
         self._is_traced = is_traced
         self._random = Random(f"interlace {seed}")  # noqa: S311 (a seed is the point)
+        self._strategies = Random(f"strategies {seed}")  # noqa: S311 (as above)
         self.circumstances: Final = draw_circumstances(self._random)
         self._timeline = Timeline()
         self._decided = Decided()
@@ -193,11 +195,13 @@ class InterlaceWorld:
         """Begin an exchange on a link."""
         random = Random(self._random.getrandbits(64))  # noqa: S311 (a seed is the point)
         pair = self._links[number]
+        configs = (draw_sketching(self._strategies, configs[0]), draw_sketching(self._strategies, configs[1]))
         link: Link[Item] = Link(self._timeline, weather, random, truncate)
         ends: list[Endpoint] = []
         for node, config in zip(pair, configs, strict=True):
             holdings = node.vault.link(node.query)
             machine = InterlaceMachine(config, holdings)
+            self.tally[f"strategy: {config.strategy}"] += 1
             witness = self._watch(node, config) if node.honest else None
             hostile = None if node.honest or not self._is_troubled else Hostile(random, self._population.records)
             if hostile is not None:
@@ -374,6 +378,8 @@ class InterlaceWorld:
             if end.result is not None and end.witness is not None:
                 self.tally[f"end: {end.result.reason or 'fixed point'}"] += 1
                 self.tally["records received"] += len(end.result.received)
+                self.tally.update(f"reconciled: {way}" for way in end.result.strategies)
+                self.tally["fallbacks"] += len(end.result.fallbacks)
                 self.tally["checked steps"] += end.witness.checks
                 self.tally["fixed points"] += end.witness.fixed_points
                 if exchange.is_honest:

@@ -15,12 +15,10 @@ very moment (``decided``), and what is said must be exactly what follows:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from bobbin.interlace.config import Bounded, Config
-from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import (
     Close,
     Effect,
@@ -53,47 +51,10 @@ from bobbin.records import tai
 from bobbin.records.record import Record
 from bobbin.simulator.claim_model import ClaimModel, Table, misanswers, tells
 from bobbin.simulator.decided import Decided
+from bobbin.simulator.ground import Books, Ground
 from bobbin.simulator.holdings import describe
+from bobbin.simulator.sketch_model import SketchModel, key_of
 from bobbin.simulator.terms_model import Said, Terms, work_out
-
-
-class Ground(Protocol):
-    """What is true at a node, whatever its machines think."""
-
-    @property
-    def records(self) -> Mapping[str, Record]: ...
-
-    @property
-    def refused(self) -> AbstractSet[str]: ...
-
-    @property
-    def version(self) -> int:
-        """Another number after every change of the two above."""
-        ...
-
-    @property
-    def kept(self) -> dict[tuple[str, str], Table]:
-        """The claims that earlier witnesses left, by link and plan."""
-        ...
-
-    @property
-    def modules(self) -> dict[str, bytes]:
-        """Every module that was ever said or heard here, by its name."""
-        ...
-
-    def cursor(self, key: str) -> Cursor | None: ...
-
-
-class _Books:
-    """What one round has moved."""
-
-    def __init__(self) -> None:
-        self.stored: Final[set[str]] = set()
-        self.sent: Final[set[str]] = set()
-        self.bytes_sent = 0
-        self.bytes_received = 0
-        self.summaries_said = 0
-        self.summaries_heard = 0
 
 
 class Witness:
@@ -114,6 +75,8 @@ class Witness:
         """The witness of the other machine, if that one is honest."""
         self.has_recalled: Callable[[], bool] = lambda: False
         """Whether the machine goes on from what it knew in the last exchange on this link."""
+        self.learned: Callable[[], Table] = dict
+        """What the machine has learned of the peer's claims: a guess, to be proven."""
         self.ended = False
         self.closed = False
         self.result: Result | None = None
@@ -133,11 +96,12 @@ class Witness:
         self._terms: Terms | None = None
         self._epochs = 0
         self._begin_loop()
-        self._books = _Books()
+        self._books = Books()
 
     def _begin_loop(self) -> None:
         """A new epoch: nothing is said or heard in it yet."""
         self._claims = ClaimModel("", 1)
+        self._sketch: SketchModel | None = None
         self._whole: Table = {}
         """The claims when an advertise phase was over last."""
         self._described: Table = {}
@@ -235,8 +199,24 @@ class Witness:
         self._own_tick_ns = self._peer_tick_ns = terms.start_ns
         source = terms.policy.peer_origin
         self._claims = ClaimModel(source, terms.length, self._recalled(notice, source, terms.schema))
-        self._books = _Books()
+        self._sketch = self._begin_sketching(terms)
+        self._books = Books()
         self._epochs += 1
+
+    def _begin_sketching(self, terms: Terms) -> SketchModel | None:
+        own, peer = self._negotiated.own_hello, self._negotiated.peer_hello
+        assert own is not None, "a plan is agreed after both hellos"
+        assert peer is not None, "a plan is agreed after both hellos"
+        key = key_of(own, peer, initiator=self.config.initiator)
+        if key is None:
+            return None
+        moments = {name: moment_of(record) for name, record in self._everything.items()}
+        return SketchModel(key, terms.policy.own_origin, terms.length, moments)
+
+    @property
+    def _sketching(self) -> SketchModel | None:
+        """The model of this phase, where sketches were agreed on and not given up before it."""
+        return None if self._sketch is None or self._sketch.fell_back else self._sketch
 
     def _recalled(self, notice: Negotiated, source: str, schema: Schema) -> Table:
         """What the machine may still know of the peer's claims."""
@@ -319,8 +299,10 @@ class Witness:
     def _say_opening(self, block: Advertise) -> None:
         if self._idle:
             self._idle = False
-            self._books = _Books()
+            self._books = Books()
         self._expect(not (block.lists or block.narrows), "a first block asks nothing")
+        if self._sketch is not None:
+            self._sketch.begin_phase(self._announced)
         over = self._heard_last or not (self._own_request or self._peer_request)
         self._expect(over and not self._unsettled, "an iteration begins when the last is over")
         offered = self._offered(self._decide())
@@ -342,10 +324,15 @@ class Witness:
         """Whether a peer that follows the rules knows exactly this after a first block."""
         terms = self._in_epoch()
         known = self._announced if self._said_first else None
+        if self._sketching is not None:
+            return self._sketching.stands(block, offered, known, self._claims.table)
         return tells(block, offered, known, source=terms.policy.own_origin, length=terms.length)
 
     def _expect_answer(self, block: Advertise, asked: Advertise) -> None:
-        wrong = misanswers(block, asked, self._announced, source=self._in_epoch().policy.own_origin)
+        if self._sketching is not None:
+            wrong = self._sketching.misspeaks(block, asked, self._announced, self.learned())
+        else:
+            wrong = misanswers(block, asked, self._announced, source=self._in_epoch().policy.own_origin)
         self._expect(wrong is None, str(wrong))
 
     def _say_request(self, message: Request) -> None:
@@ -353,6 +340,10 @@ class Witness:
         self._expect(len(self._said) == len(self._heard) > 0, "a request follows whole blocks of both sides")
         last = (self._said[-1], self._heard[-1])
         self._expect(not any(b.partitions or b.lists or b.narrows for b in last), "no question is left open")
+        if self._sketching is not None:
+            table = self.learned()
+            self._expect(self._sketching.proves(table), "a request although the claims were never proven")
+            self._claims.become(table)
         self._claims.recognise(self._announced)
         unproven = self._claims.unproven()
         self._expect(unproven is None, f"a request although the partition {unproven} was never proven")
@@ -473,16 +464,19 @@ class Witness:
             return  # It was on its way when our new operand went out.
         terms = self._in_epoch()
         self._hear_tick(block.tick)
-        self._books.summaries_heard += len(block.partitions)
+        drops = self._sketching is not None and self._sketching.drops(block, self._said[len(self._heard) :])
+        self._books.summaries_heard += 0 if drops else len(block.partitions)
         if self._books.summaries_heard > terms.limits.max_partition_summaries:
             self._must_end = "more summaries came than agreed on"
-        elif len(block.records) > terms.limits.max_advertisement_records_listed:
+        elif len(block.records) > terms.limits.max_advertisement_records_listed and not drops:
             self._must_end = "more records were listed than agreed on"
+        elif self._heard and self._sketching is not None:
+            self._sketching.hear(block)
         elif self._heard:
             self._must_end = self._claims.hear(block, self._said[len(self._heard) - 1])
         else:
             self._heard_openings += 1
-            self._must_end = self._claims.open(block)
+            self._must_end = self._claims.open(block) if self._sketching is None else self._sketching.open(block)
         self._heard.append(block)
 
     def _hear_tick(self, tick: str | None) -> None:
@@ -590,6 +584,12 @@ class Witness:
     def _expect(self, condition: bool, message: str) -> None:  # noqa: FBT001 (reads like an assertion)
         if not condition:
             self._fail(message)
+
+
+def moment_of(record: Record) -> int:
+    """When a record says that it was made; 0 where it does not say."""
+    said = describe(record, Schema(names=frozenset({"TAI"})))
+    return tai.parse(said[0].value) if len(said) == 1 else 0
 
 
 def _names(records: Sequence[str]) -> str:

@@ -80,7 +80,9 @@ class ByteStream:
         early = config.own.origin(0 if config.initiator else 1)
         source = early if epoch is None else epoch.agreement.policy.own_origin
         limits = config.limits if epoch is None else epoch.terms.limits
-        raw = b"".join(encode(message, source=source, fact_bytes_max=limits.max_fact_block_size))
+        compressed = epoch is not None and epoch.agreement.compresses
+        bytes_max = limits.max_fact_block_size
+        raw = b"".join(encode(message, source=source, fact_bytes_max=bytes_max, compressed=compressed))
         if isinstance(message, Advertise):
             self._asked.append(len(message.lists))
         return list(self._pieces(self._corrupt(raw)))
@@ -102,8 +104,12 @@ class ByteStream:
     def _decode(self, awaits: Awaits) -> None:
         decoder, epoch = self._decoder, self._machine.epoch
         if epoch is not None:
+            agreement, terms = epoch.agreement, epoch.terms
             decoder.agree(
-                source=epoch.agreement.policy.peer_origin, schema=epoch.terms.schema, limits=epoch.terms.limits
+                source=agreement.policy.peer_origin,
+                schema=terms.schema,
+                limits=terms.limits,
+                compressed=agreement.compresses,
             )
         decoder.expect(awaits, listings=max(self._asked))
         data = bytes(self._bytes)

@@ -177,6 +177,14 @@ class Stat(Struct, frozen=True, kw_only=True):
     """The highest id ever given; 0 for a store that never held a record."""
     file_bytes: int
     schema_version: int
+    messages: int = 0
+    """Messages of tangles, which are not records; most are records as well."""
+    messages_erased: int = 0
+    messages_interop: int = 0
+    """Messages that only the rules of a pzp peer accept, and that are no records therefore."""
+    messages_waiting: int = 0
+    """Records that are messages in form and cannot be accepted yet."""
+    message_bytes: int = 0
 
 
 class Finding(Struct, frozen=True):

@@ -7,6 +7,7 @@ preface      ``🪢``       ``🪢: lace/1 <43 symbols>`` LF, once, and first
 fact line    ``A``-``Z``  up to LF; lines that follow one another come out as one ``Facts``
 resource     ``🧩``       ``🧩: <R.… or E.…>`` LF ``Data-Length: <n>`` LF LF, then n bytes that have that identifier
 record       ``🖧``       a record; its ``Data-Length`` line, the last before the first empty one, says where it ends
+compressed   ``🗜``       ``🗜: <n>`` LF, then n bytes of compressed fact lines, where both sides know how
 comment      ``#``        up to LF; dropped
 phase end    LF           an empty line
 ===========  ===========  =========================================================================================
@@ -41,6 +42,8 @@ from bobbin.policy.plan import IDENTIFIER_MISMATCH, MalformedPlan, plan_identifi
 from bobbin.records import b64a
 from bobbin.records.canonical import MARK
 from bobbin.records.salvage import HEADER_BYTES_MAX
+from bobbin.wire import compressed
+from bobbin.wire.compressed import COMPRESSED_MARK
 
 PREFACE_MARK: Final = "🪢".encode()
 RESOURCE_MARK: Final = "🧩".encode()
@@ -79,6 +82,7 @@ class Kind(StrEnum):
     FACTS = "fact line"
     RESOURCE = "resource"
     RECORD = "record"
+    COMPRESSED = "compressed fact block"
 
 
 class Preface(Struct, frozen=True):
@@ -107,11 +111,17 @@ class RecordBytes(Struct, frozen=True, kw_only=True):
     raw: bytes
 
 
+class Compressed(Struct, frozen=True):
+    """A piece of compressed fact lines. Whether it can be read is not known yet."""
+
+    piece: bytes
+
+
 class PhaseEnd(Struct, frozen=True):
     """An empty line."""
 
 
-Element: TypeAlias = Preface | Facts | Resource | RecordBytes | PhaseEnd
+Element: TypeAlias = Preface | Facts | Resource | RecordBytes | Compressed | PhaseEnd
 
 
 class Elements:
@@ -128,7 +138,7 @@ class Elements:
     ) -> None:
         """Without ``has_preface`` the stream begins with its first phase: for links that need no proof."""
         self.fact_bytes_max = fact_bytes_max
-        """Of the fact lines between two phase ends. May be changed at a phase end."""
+        """Of the fact lines between two phase ends, and of compressed pieces. May be changed at a phase end."""
         self.admits: frozenset[Kind] = frozenset(Kind)
         self._resource_bytes_max: Final = resource_bytes_max
         self._record_bytes_max: Final = record_bytes_max
@@ -272,7 +282,12 @@ class Elements:
             return self._read_resource()
         if mark == PREFACE_MARK:
             raise Abort(Reason.OUT_OF_PHASE, "a second preface")
-        if not any(known.startswith(mark) for known in (MARK, RESOURCE_MARK, PREFACE_MARK)):
+        # Who has not agreed on it has never heard of it.
+        knows_compressed = Kind.COMPRESSED in self.admits
+        if mark == COMPRESSED_MARK and knows_compressed:
+            return self._read_compressed()
+        marks = (MARK, RESOURCE_MARK, PREFACE_MARK, *([COMPRESSED_MARK] if knows_compressed else []))
+        if not any(known.startswith(mark) for known in marks):
             raise _malformed(f"no element begins with the bytes {mark.hex()}")
         return None
 
@@ -318,6 +333,22 @@ class Elements:
         if self.buffered < size:
             return None
         return RecordBytes(record=name[1].decode("ascii"), raw=self._take(size))
+
+    def _read_compressed(self) -> Compressed | None:
+        end = self._buffer.find(b"\n", self._at, self._at + compressed.HEAD_BYTES_MAX)
+        if end < 0 and self.buffered < compressed.HEAD_BYTES_MAX:
+            return None
+        head = compressed.HEAD.fullmatch(self._buffer, self._at, end + 1) if end >= 0 else None
+        length = int(head[1]) if head else 0
+        if not 1 <= length <= compressed.PIECE_BYTES_MAX:
+            raise _malformed(f"a compressed piece has from 1 to {compressed.PIECE_BYTES_MAX} bytes, and says how many")
+        size = end + 1 - self._at + length
+        if self._fact_bytes + size > self.fact_bytes_max:
+            raise OversizedBlock(f"a fact block has at most {self.fact_bytes_max} bytes, compressed or not")
+        if self.buffered < size:
+            return None
+        self._fact_bytes += size
+        return Compressed(self._take(size)[-length:])
 
     def _find_empty_line(self, bytes_max: int, what: str) -> int | None:
         """Where the headers that begin here end, their empty line included; None while that is not known."""

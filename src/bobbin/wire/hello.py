@@ -9,6 +9,7 @@ from typing import Final
 
 from bobbin.facts.block import MalformedBlock
 from bobbin.facts.extract import Fact
+from bobbin.interlace import capability
 from bobbin.interlace.limits import NAMES
 from bobbin.interlace.messages import Hello, Setup
 from bobbin.interlace.reasons import Abort, Reason
@@ -84,6 +85,7 @@ def read_hello(facts: Sequence[Fact], resource: Resource | None) -> Hello:
     plan = _read_plan(*said[EXCHANGE_PLAN][0])
     if resource is not None and resource.identifier != plan:
         raise Abort(Reason.PLAN_MISMATCH, f"the hello names the plan {plan}, and {resource.identifier} came")
+    limits = _read_limits(said[LIMIT])
     return Hello(
         plan=plan,
         tai=_read_tai(*said[TAI][0]),
@@ -91,8 +93,9 @@ def read_hello(facts: Sequence[Fact], resource: Resource | None) -> Hello:
         formats=frozenset(_read_format(*one) for one in said[RECORD_FORMAT]),
         schema=_read_schema(said[ADVERTISED_FIELD], every=bool(said[ALL_ADVERTISED_FIELDS])),
         signer=_read_signer(*said[SIGNER][0]) if said[SIGNER] else None,
-        limits=_read_limits(said[LIMIT]),
+        limits={name: limits[name] for name in NAMES if name in limits},
         plan_bytes=None if resource is None else resource.raw,
+        reconcile=limits.get(capability.NAME),
     )
 
 
@@ -113,6 +116,8 @@ def hello_facts(message: Hello) -> Iterator[Fact]:
     for name in NAMES:
         if name in message.limits:
             yield LIMIT, (name, str(message.limits[name]))
+    if message.reconcile is not None:
+        yield LIMIT, (capability.NAME, str(message.reconcile))
 
 
 def _read_plan(line: int, values: tuple[str, ...]) -> str:
@@ -158,7 +163,7 @@ def _read_schema(said: Sequence[tuple[int, tuple[str, ...]]], *, every: bool) ->
 
 
 def _read_limits(said: Sequence[tuple[int, tuple[str, ...]]]) -> dict[str, int]:
-    """The limits whose names are known. The others must be well-formed as well, and are then of no consequence."""
+    """All limits, known or not: those that nobody knows must be well-formed as well."""
     limits: dict[str, int] = {}
     for line, (name, text) in said:
         if name in limits:
@@ -167,4 +172,4 @@ def _read_limits(said: Sequence[tuple[int, tuple[str, ...]]]) -> dict[str, int]:
         if not value:
             raise Abort(Reason.NEGOTIATION, f"the limit {name[:80]!r} is a decimal from 1 to 2^64-1, not {text[:80]!r}")
         limits[name] = value
-    return {name: limits[name] for name in NAMES if name in limits}
+    return limits

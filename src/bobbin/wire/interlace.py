@@ -43,8 +43,10 @@ from bobbin.interlace.state import Awaits
 from bobbin.policy.operands import EXCHANGE_OPERAND, Origin
 from bobbin.records import b64a
 from bobbin.wire import elements, hello, loop
-from bobbin.wire.elements import Element, Elements, Facts, Kind, PhaseEnd, RecordBytes, Resource
+from bobbin.wire.compressed import Inflater, compress
+from bobbin.wire.elements import Compressed, Element, Elements, Facts, Kind, PhaseEnd, RecordBytes, Resource
 from bobbin.wire.predicates import LIST, MAY_REQUEST, NARROW, NOT_AVAILABLE, PARTITION, TICK_READY
+from bobbin.wire.reconciliation import part_facts
 
 SETUP_BYTES_MAX: Final = 64 * 1024
 """Fact lines of a setup: one, whose origin may have 4,096 bytes before it is escaped."""
@@ -78,10 +80,17 @@ def reason_of(error: PeerError) -> Reason:
 # ---- messages to bytes ----------------------------------------------------------------------------------------------
 
 
-def encode(message: Message, *, source: Origin | None = None, fact_bytes_max: int = BLOCK_BYTES_MAX) -> Iterator[bytes]:
+def encode(
+    message: Message,
+    *,
+    source: Origin | None = None,
+    fact_bytes_max: int = BLOCK_BYTES_MAX,
+    compressed: bool = False,
+) -> Iterator[bytes]:
     """The bytes of a message, in pieces.
 
-    ``source`` is the origin of this side's own operand; only an ``Advertise`` with records needs it. Raises
+    ``source`` is the origin of this side's own operand; only an ``Advertise`` with records needs it. ``compressed``:
+    whether the peer can read compressed blocks of the advertise phase. Raises
     ``LimitReached`` before the fact lines exceed ``fact_bytes_max``: then the phase has no end, and the link no use.
     """
     match message:
@@ -94,7 +103,8 @@ def encode(message: Message, *, source: Origin | None = None, fact_bytes_max: in
             if message.plan_bytes is not None:
                 yield elements.resource(message.plan, message.plan_bytes)
         case Advertise():
-            yield from _bounded(_advertise_lines(message, source), fact_bytes_max)
+            pieces = _bounded(_advertise_lines(message, source), fact_bytes_max)
+            yield from compress(pieces) if compressed else pieces
         case Request():
             lines = chain(_request_lines(message.records), map(_line, _tick(message.tick)))
             yield from _bounded(lines, fact_bytes_max)
@@ -118,6 +128,8 @@ def _advertise_lines(message: Advertise, source: Origin | None) -> Iterator[byte
         yield _line((PARTITION, (part.prefix, str(part.count), b64a.encode(part.root))))
     yield from (_line((LIST, (prefix,))) for prefix in message.lists)
     yield from (_line((NARROW, (prefix,))) for prefix in message.narrows)
+    if message.part is not None:
+        yield from map(_line, part_facts(message.part))
     yield from map(_line, _tick(message.tick))
 
 
@@ -208,6 +220,9 @@ class Decoder:
         self._listings = 1
         self._facts = bytearray()
         """Lines of the current phase that wait for its end."""
+        self._reads_compressed = False
+        self._inflater: Inflater | None = None
+        """Of a phase whose lines are compressed."""
         self._resource: Resource | None = None
         self._responses: list[Response] = []
         self._response_bytes = 0
@@ -229,10 +244,14 @@ class Decoder:
     @property
     def has_begun(self) -> bool:
         """Whether there is something of a block, or of a part of a transfer, that is not complete."""
-        return bool(self._facts or self._resource or self._responses or self._stream.buffered)
+        return bool(self._facts or self._inflater or self._resource or self._responses or self._stream.buffered)
 
-    def agree(self, *, source: Origin, schema: Schema, limits: Limits) -> None:
-        """What the loop of this epoch is read against: the origin of the peer's operand, and what was negotiated."""
+    def agree(self, *, source: Origin, schema: Schema, limits: Limits, compressed: bool = False) -> None:
+        """What the loop of this epoch is read against: the origin of the peer's operand, and what was negotiated.
+
+        ``compressed``: whether blocks of the advertise phase may come compressed.
+        """
+        self._reads_compressed = compressed
         self._source = source
         self._schema = schema
         self._limits = limits
@@ -250,6 +269,8 @@ class Decoder:
         self._awaits = awaits
         self._listings = max(1, listings)
         self._stream.admits = _ADMITS.get(awaits, frozenset())
+        if awaits is Awaits.ADVERTISE and self._reads_compressed:
+            self._stream.admits |= {Kind.COMPRESSED}
         bytes_max = self._limits.max_fact_block_size
         self._stream.fact_bytes_max = min(bytes_max, _EARLY_BYTES_MAX.get(awaits, bytes_max))
 
@@ -280,7 +301,7 @@ class Decoder:
         """The stream has ended. Raises unless that was between two phases."""
         if self._failure is not None:
             raise elements.again(self._failure)
-        if self._facts or self._resource or self._transferring:
+        if self._facts or self._inflater or self._resource or self._transferring:
             raise elements.Truncated("the stream ends inside a phase")
         self._stream.finish()
 
@@ -288,7 +309,7 @@ class Decoder:
         """Let go of everything that waits: nothing more will be decoded."""
         self._stream.drop()
         self._facts = bytearray()
-        self._resource = None
+        self._inflater = self._resource = None
         self._responses = []
         self._response_bytes = 0
 
@@ -307,7 +328,11 @@ class Decoder:
             case Facts() if self._awaits is Awaits.TRANSFER:
                 self._take_answers(element.block, messages)
             case Facts():
+                if self._inflater is not None:
+                    raise Abort(Reason.MALFORMED_BLOCK, "a phase has both compressed and other fact lines")
                 self._facts += element.block
+            case Compressed():
+                self._inflate(element.piece)
             case Resource():
                 if self._resource is not None:
                     raise Abort(Reason.OUT_OF_PHASE, "a phase has at most one resource")
@@ -322,6 +347,13 @@ class Decoder:
                 messages.append(self._close())
             case _:
                 raise Abort(Reason.OUT_OF_PHASE, "a preface inside the stream")
+
+    def _inflate(self, piece: bytes) -> None:
+        if self._inflater is None:
+            if self._facts:
+                raise Abort(Reason.MALFORMED_BLOCK, "a phase has both compressed and other fact lines")
+            self._inflater = Inflater(self._stream.fact_bytes_max)
+        self._facts += self._inflater.take(piece)
 
     def _take_answers(self, raw: bytes, messages: list[Message]) -> None:
         self._transferring = True
@@ -349,9 +381,11 @@ class Decoder:
 
     def _close(self) -> Message:
         """The block that has just ended. What comes next is not known until the machine has seen it."""
+        if self._inflater is not None:
+            self._inflater.finish()
         raw, resource, awaits = bytes(self._facts), self._resource, self._awaits
         self._facts.clear()
-        self._resource = None
+        self._inflater = self._resource = None
         self._awaits = Awaits.NOTHING
         bytes_max = self._limits.max_fact_block_size
         if awaits is Awaits.SETUP or (awaits is Awaits.ADVERTISE and _is_setup(raw, resource)):

@@ -22,7 +22,8 @@ from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
 from bobbin.policy.vocabulary import ADVERTISED, ADVERTISED_FIELD
 from bobbin.wire import texts
-from bobbin.wire.predicates import LIST, MAY_REQUEST, NARROW, NOT_AVAILABLE, PARTITION, TICK_READY, refuse
+from bobbin.wire.predicates import LIST, MAY_REQUEST, NARROW, NOT_AVAILABLE, PARTITION, RECONCILE, TICK_READY, refuse
+from bobbin.wire.reconciliation import PartReader
 
 _LINE_BYTES: Final = 64
 """Fewer than an honest line of a large block has. A larger block may have so many more lines."""
@@ -64,6 +65,7 @@ class _Summaries:
         self.partitions: list[Partition] = []
         self.questions: dict[str, dict[str, None]] = {LIST: {}, NARROW: {}}
         self.tick: Final = _Tick()
+        self.part: Final = PartReader()
         self._partitions_max: Final = partitions_max
 
     def take(self, line: int, predicate: str, values: Tuple) -> None:
@@ -73,6 +75,8 @@ class _Summaries:
             self._ask(line, self.questions[predicate], values[0])
         elif predicate == TICK_READY:
             self.tick.take(line, values, "advertise")
+        elif predicate in RECONCILE:
+            self.part.take(line, predicate, values)
         else:
             refuse(line, predicate, values, "advertise")
 
@@ -119,6 +123,7 @@ def read_advertise(
         partitions=tuple(summaries.partitions),
         lists=tuple(summaries.questions[LIST]),
         narrows=tuple(summaries.questions[NARROW]),
+        part=summaries.part.part(),
         tick=summaries.tick.text,
     )
 

@@ -19,12 +19,44 @@ NOT_AVAILABLE: Final = vocabulary.NOT_AVAILABLE
 TICK_READY: Final = vocabulary.TICK_READY
 KNOT_PROOF: Final = vocabulary.KNOT_PROOF
 
+RECONCILE_STANDING: Final = "ReconcileStanding"
+RECONCILE_PROBE: Final = "ReconcileProbe"
+RECONCILE_SYMBOLS: Final = "ReconcileSymbols"
+RECONCILE_STRETCH: Final = "ReconcileStretch"
+RECONCILE_MORE: Final = "ReconcileMore"
+RECONCILE_LACKING: Final = "ReconcileLacking"
+RECONCILE_SUPPLIED: Final = "ReconcileSupplied"
+RECONCILE_CHANGED: Final = "ReconcileChanged"
+RECONCILE_COMPARED: Final = "ReconcileCompared"
+RECONCILE_ADDED: Final = "ReconcileAdded"
+RECONCILE_REMOVED: Final = "ReconcileRemoved"
+RECONCILE_PLAIN: Final = "ReconcilePlain"
+RECONCILE_FALLBACK: Final = "ReconcileFallback"
+RECONCILE: Final = frozenset(
+    {
+        RECONCILE_STANDING,
+        RECONCILE_PROBE,
+        RECONCILE_SYMBOLS,
+        RECONCILE_STRETCH,
+        RECONCILE_MORE,
+        RECONCILE_LACKING,
+        RECONCILE_SUPPLIED,
+        RECONCILE_CHANGED,
+        RECONCILE_COMPARED,
+        RECONCILE_ADDED,
+        RECONCILE_REMOVED,
+        RECONCILE_PLAIN,
+        RECONCILE_FALLBACK,
+    }
+)
+"""Only between sides that have the capability for sketches."""
+
 PHASES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "proof": frozenset({KNOT_PROOF}),
         "setup": frozenset({EXCHANGE_OPERAND}),
         "hello": frozenset(),
-        "advertise": frozenset({ADVERTISED, ADVERTISED_FIELD, PARTITION, LIST, NARROW, TICK_READY}),
+        "advertise": frozenset({ADVERTISED, ADVERTISED_FIELD, PARTITION, LIST, NARROW, TICK_READY}) | RECONCILE,
         "request": frozenset({MAY_REQUEST, TICK_READY}),
         "transfer": frozenset({NOT_AVAILABLE, TICK_READY}),
     }

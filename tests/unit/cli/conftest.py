@@ -11,6 +11,7 @@ from bobbin.cli.entry import run
 from tests.support.served import Served, served
 from tests.unit.cli.command_line import AT, PLACE, PLEX_1, SECRET, VERIFIER, Answer, Cli
 from tests.unit.cli.policy_texts import DING
+from tests.unit.cli.tangle_laces import Woven, weave
 
 
 @pytest.fixture
@@ -42,6 +43,18 @@ def filled(folder: Path, cli: Cli) -> Path:
     answer = cli("put", folder, "-", *PLACE, "--tai", AT, stdin=b"hello")
     assert answer.text == PLEX_1 + "\n"
     return folder
+
+
+@pytest.fixture(scope="session")
+def woven_once(tmp_path_factory: pytest.TempPathFactory) -> Woven:
+    """A lace with tangles, made once and then copied."""
+    return weave(tmp_path_factory.mktemp("woven") / "w.lace")
+
+
+@pytest.fixture
+def woven(tmp_path: Path, woven_once: Woven) -> Woven:
+    """A lace with tangles."""
+    return woven_once.copied(tmp_path / "w.lace")
 
 
 @pytest.fixture

@@ -68,6 +68,16 @@ def lines(told: SyncReport) -> list[str]:
     return list(exchange_text.account(Output(as_json=False), told))
 
 
+def test_a_sketch_that_was_given_up_has_a_line() -> None:
+    told = report(result(fixed_point=True, strategies=("partitions", "equal"), fallbacks=("symbols of no use",)))
+    (line,) = [one for one in lines(told) if one.startswith("fell back")]
+    assert line.endswith("to partitions, because a sketch was of no use: symbols of no use")
+    value = exchange_text.value_of(told)
+    assert value["strategies"] == ["partitions", "equal"]
+    assert value["fallbacks"] == ["symbols of no use"]
+    assert not any(one.startswith("fell back") for one in lines(report(DONE)))
+
+
 def test_what_did_not_come_is_listed_up_to_a_bound() -> None:
     many = {f"P.{number:03d}.H3": "blob-digest" for number in range(25)}
     shown = lines(report(result(fixed_point=True, rejected=many, iterations=1)))

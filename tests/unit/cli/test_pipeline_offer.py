@@ -1,16 +1,10 @@
 """How an offer is said on the command line."""
 
-from pathlib import Path
-
 import pytest
 
-from bobbin.cli.pipeline_offer import check_lake, check_target, parse_form, parse_lengths, parse_offer
-from bobbin.cli.sources import MissingFile
+from bobbin.cli.pipeline_offer import parse_form, parse_lengths, parse_offer
 from bobbin.errors import UsageError
 from bobbin.interlace.schema import Schema
-from bobbin.lace import Lace
-from bobbin.store.lake.errors import NoLake
-from bobbin.store.lake.lake import Lake
 
 
 def test_fields_are_all_some_or_none() -> None:
@@ -41,28 +35,3 @@ def test_lengths() -> None:
     for text in ("", "two", "2,,3", "0", "44", "-1", "1234567"):
         with pytest.raises(UsageError):
             parse_lengths(text)
-
-
-def test_a_folder_that_is_no_lake_is_found_out_at_once(tmp_path: Path) -> None:
-    Lake.create(tmp_path / "lake")
-    check_lake(str(tmp_path / "lake"))
-    check_lake("hdfs://somewhere/lake")
-    with pytest.raises(NoLake):
-        check_lake(str(tmp_path / "nowhere"))
-
-
-def test_files_that_must_not_be_written(tmp_path: Path) -> None:
-    Lake.create(tmp_path / "lake")
-    Lace.create(tmp_path / "x.lace").close()
-    check_target(tmp_path / "out.bundle", str(tmp_path / "lake"))
-    with pytest.raises(UsageError, match="inside the lake"):
-        check_target(tmp_path / "lake" / "out.bundle", str(tmp_path / "lake"))
-    with pytest.raises(UsageError, match="inside the lake"):
-        check_target(tmp_path / "lake" / "out.bundle", (tmp_path / "lake").as_uri())
-    check_target(tmp_path / "out.bundle", "hdfs://somewhere/lake")
-    with pytest.raises(UsageError, match="inside the lace"):
-        check_target(tmp_path / "x.lace" / "out.bundle", str(tmp_path / "lake"))
-    with pytest.raises(UsageError, match="is a folder"):
-        check_target(tmp_path, str(tmp_path / "lake"))
-    with pytest.raises(MissingFile):
-        check_target(tmp_path / "nowhere" / "out.bundle", str(tmp_path / "lake"))

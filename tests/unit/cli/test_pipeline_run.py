@@ -1,14 +1,21 @@
 """What every pipeline command shares."""
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bobbin.cli.pipeline_run import LOCAL, require_extra, running
 from bobbin.errors import UsageError
+from bobbin.lace import Lace
 from bobbin.pipeline.failures import PipelineError
 from bobbin.store.lake.errors import NoLake
+from bobbin.store.lake.lake import Lake
+from tests.support.described import KEY, describe_all, select_some
+from tests.support.lakes import some_records, store
+from tests.unit.cli.command_line import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,3 +69,53 @@ def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: pytest.M
     ):
         pytest.fail("it has begun")
     require_extra("pyarrow")
+
+
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A folder with a lake and what jobs take; ``lost(table)`` takes a file of a table away."""
+    records = some_records(6, 1)
+    lake = Lake.create(tmp_path / "x.lake")
+    store(lake, records[:4])
+    describe_all(lake)
+    select_some(lake, {"MaySend": [records[0].hash]})
+    (tmp_path / "x.bundle").write_bytes(b"".join(record.raw for record in records))
+    with Lace.create(tmp_path / "x.lace") as lace:
+        lace.store.put_records(records)
+    (tmp_path / "own.policy").write_text("SelectHave(P) :- Have(P).\nSelectAdvertised(P,S) :- Advertised(P,S).\n")
+    monkeypatch.chdir(tmp_path)
+
+    def lose(table: str) -> None:
+        (tmp_path / "x.lake" / lake.manifest(table).files[0].path).unlink()
+
+    return lose
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("records", "ingest x.lake x.bundle"),
+        ("records", "load x.lake x.bundle"),
+        ("records", "load y.lake x.lake"),
+        ("records", "follow x.lake x.lace --once"),
+        ("records", "export x.lake --to out"),
+        ("records", "report x.lake"),
+        ("facts", "facts x.lake"),
+        ("facts", "advertise x.lake"),
+        ("facts", "reconcile x.lake x.lace"),
+        ("facts", "select x.lake --policy own.policy --peer source:x"),
+        (f"selections/{KEY}", f"export x.lake --to out --selection {KEY}"),
+        (f"selections/{KEY}", f"advertise x.lake --selection {KEY}"),
+        (f"selections/{KEY}", "report x.lake"),
+    ],
+)
+def test_a_lost_file_is_damage_in_every_job(cli: Cli, lost: Callable[[str], None], table: str, line: str) -> None:
+    lost(table)
+    answer = cli("pipeline", *line.split())
+    assert answer.code == 3
+    error, *rest = answer.err.splitlines()
+    assert rest == []
+    assert f"{table}/data/" in error
+    assert "is lost" in error
+    assert "`bobbin lake check`" in error

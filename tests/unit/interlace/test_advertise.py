@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from bobbin.errors import UsageError
 from bobbin.facts import block
 from bobbin.interlace import merkle
-from bobbin.interlace.advertise import Renderer, advertisement, canonical_fields, digested, record_digest, render
+from bobbin.interlace.advertise import (
+    Renderer,
+    advertisement,
+    canonical_fields,
+    claim_digest,
+    claim_digests,
+    digested,
+    record_digest,
+    render,
+)
 from bobbin.interlace.messages import Advertisement
 from bobbin.interlace.partitions import payload
 from bobbin.policy.claims import ClaimedField
@@ -175,3 +184,28 @@ def test_a_renderer_does_not_keep_all_that_was_ever_said() -> None:
         fields = (ClaimedField("Name", "0", str(number)),)
         assert renderer.render(_PLEX_1, fields) == render(_PLEX_1, _SOURCE, fields)
     assert len(renderer._known) <= 256
+
+
+def test_the_digest_of_a_claim_is_that_of_the_record_without_its_source() -> None:
+    canonical = _CANONICAL.replace(ALICE.encode(), b"")
+    expected = blake3(b"bobbin-claim/v1" + canonical).digest()
+    assert claim_digest(_PLEX_1, canonical_fields(_FIELDS)) == expected
+    assert expected.hex() == "d524952fea253e9bda382724741d93dd44830fad9e54a6843f9b1ee24abc8aaf"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([_PLEX_1, "P.x.K9", "é"]),
+            st.lists(st.tuples(_PARTS, _PARTS), max_size=3).map(
+                lambda some: tuple(ClaimedField(name, "0", value) for name, value in some)
+            ),
+        )
+    )
+)
+def test_many_claims_have_the_digests_that_each_has_alone(claims: list[tuple[str, tuple[ClaimedField, ...]]]) -> None:
+    made = claim_digests(claims)
+    assert made == [claim_digest(record, fields) for record, fields in claims]
+    for digest, (record, fields) in zip(made, claims, strict=True):
+        lines = [(ADVERTISED_FIELD, (record, "", one.name, one.index, one.value)) for one in fields]
+        assert digest == blake3(b"bobbin-claim/v1" + block.render([(ADVERTISED, (record, "")), *lines])).digest()

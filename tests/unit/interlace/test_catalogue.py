@@ -122,3 +122,31 @@ def test_many_advertisements_are_taken_as_one_is(*, with_digests: bool) -> None:
     made.check()
     assert made.summaries() == expected.summaries() == _summed(told).summaries()
     assert made[told[-1].record] == (told[-1] if with_digests else bare[told[-1].record])
+
+
+def test_the_same_of_another_source_has_its_own_roots() -> None:
+    held = _catalogue(
+        _ONE, [Advertisement(record=one.record, fields=one.fields) for one in _told(_ONE)], with_digests=False
+    )
+    assert held.summaries() == _summed(_told(_ONE)).summaries()
+    other = held.of_source(_OTHER)
+    assert other.summaries() == _summed(_told(_OTHER)).summaries()
+    assert held.summaries() == _summed(_told(_ONE)).summaries()
+    assert all(theirs is ours for theirs, ours in zip(other.parts().values(), held.parts().values(), strict=True))
+    del other[_told(_ONE)[0].record]
+    assert len(held) == len(other) + 1
+    held.check()
+    other.check()
+
+
+def test_what_has_changed_is_told_record_by_record() -> None:
+    told = [Advertisement(record=one.record, fields=one.fields) for one in _told(_ONE)]
+    held = _catalogue(_ONE, told, with_digests=False)
+    other = held.of_source(_OTHER)
+    assert held.changes_to(other) == ([], [])
+    changed = Advertisement(record=told[0].record, fields=())
+    other[changed.record] = changed
+    del other[told[1].record]
+    assert held.changes_to(other) == ([changed], [told[1].record])
+    assert other.changes_to(held)[1] == []
+    assert {one.record for one in other.changes_to(held)[0]} == {told[0].record, told[1].record}

@@ -3,6 +3,7 @@
 import pytest
 
 from bobbin.errors import UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Open
 from bobbin.interlace.limits import Limits
 from tests.support.exchanges import config
@@ -29,3 +30,16 @@ def test_a_number_of_ticks_is_not_negative() -> None:
     with pytest.raises(UsageError):
         config(lifecycle=Bounded(ticks=-1))
     assert config(lifecycle=Open()).lifecycle == Open()
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_only_some_strategies_need_a_share(strategy: Strategy) -> None:
+    assert config(strategy=strategy, share=5).offered_share == (5 if strategy.is_negotiated else None)
+    assert config(strategy=strategy).offered_share is None
+    assert config(strategy=strategy, share=5, direct=True).offered_share is None
+
+
+@pytest.mark.parametrize("share", [0, -1, 2**64])
+def test_a_share_is_a_number_that_a_hello_can_tell(share: int) -> None:
+    with pytest.raises(UsageError, match="share"):
+        config(share=share)

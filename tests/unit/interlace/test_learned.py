@@ -4,7 +4,8 @@ import pytest
 
 from bobbin.interlace import merkle
 from bobbin.interlace.advertise import advertisement
-from bobbin.interlace.learned import Learned
+from bobbin.interlace.claim_index import ClaimIndex
+from bobbin.interlace.learned import Learned, claims_of
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
 from bobbin.interlace.offers import Offers, Questions
@@ -431,3 +432,36 @@ def test_a_child_is_recognised_like_a_partition() -> None:
     learned.hear(Advertise(partitions=parts.children(large.prefix)), _LIMITS)
     asked = learned.ask(_LIMITS, Service(list_partition_max=64)).lists
     assert asked == (payload(inside[-1].record)[:3],)
+
+
+def test_claims_that_were_proven_as_a_whole_are_told_as_changes() -> None:
+    learned = _listed(_claims(20))
+    learned.changes()
+    claims = learned.nothing()
+    kept, changed, came = _claims(10), _claims(2, first=10, value="y"), _claims(3, first=40)
+    claims.update({one.record: one for one in (*kept, *changed, *came)})
+    learned.unsaved = False
+    learned.become(claims, ClaimIndex(claims_of([*kept, *changed, *came])))
+    learned.check()
+    changes = learned.changes()
+    assert set(changes.claimed) == {one.record for one in (*changed, *came)}
+    assert changes.withdrawn == {one.record for one in _claims(8, first=12)}
+    assert learned.unsaved
+    assert len(learned) == 15
+
+
+def test_the_index_is_that_of_what_is_held() -> None:
+    learned = _listed(_claims(20))
+    assert learned.index.root() == ClaimIndex(claims_of(_claims(20))).root()
+    learned.open(Advertise(records=_claims(5)), _LIMITS, complete=True)
+    assert learned.index.root() == ClaimIndex(claims_of(_claims(5))).root()
+    assert learned.is_settled
+
+
+def test_no_more_claims_are_held_than_the_bound_says() -> None:
+    learned = Learned(2, claims_max=3)
+    claims = learned.nothing()
+    claims.update({one.record: one for one in _claims(4)})
+    with pytest.raises(LimitReached):
+        learned.become(claims, ClaimIndex(claims_of(_claims(4))))
+    assert len(learned) == 0

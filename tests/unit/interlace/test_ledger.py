@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.ledger import Difference
 from bobbin.interlace.limits import Service
 from bobbin.interlace.schema import Schema
@@ -49,7 +50,7 @@ def test_everything_that_was_said_is_in_the_disclosure() -> None:
 def test_summaries_are_counted_where_records_are_not_listed() -> None:
     records = [plex(f"links/{number}") for number in range(40)]
     sides = side(records, key=APP), side(key=SERVER)
-    manner = Manner(service=Service(list_outright_max=1), direct=False)
+    manner = Manner(service=Service(list_outright_max=1), direct=False, strategy=Strategy.PARTITIONS)
     first = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
     assert len(first.advertised) == 40, "a peer that knows nothing asks for everything"
     again = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
@@ -113,9 +114,21 @@ def test_what_was_never_served_and_what_came_as_other_bytes() -> None:
 
 def test_what_both_have_is_recognised_by_its_summaries_and_never_listed() -> None:
     records = [plex(f"links/{number}") for number in range(40)]
-    manner = Manner(service=Service(list_outright_max=1), direct=False)
+    manner = Manner(service=Service(list_outright_max=1), direct=False, strategy=Strategy.PARTITIONS)
     ran = run_local(side(records, key=APP), side(records, key=SERVER), manner, clock=Clock())
     for told in (ran.own.ledger.disclosure(), ran.peer.ledger.disclosure()):
         assert told.advertised == told.fields == told.requested == frozenset()
         assert 1 < told.summaries <= 40
+        assert told.sketches == 0
     assert ran.own.result.fixed_point
+
+
+def test_what_is_said_of_all_claims_together_is_in_the_books() -> None:
+    records = [plex(f"links/{number}") for number in range(40)]
+    manner = Manner(direct=False, strategy=Strategy.SKETCH)
+    ran = run_local(side(records, key=APP), side(records[4:], key=SERVER), manner, clock=Clock())
+    told, heard = ran.own.ledger.disclosure(), ran.peer.ledger.disclosure()
+    assert told.advertised == {record.hash for record in records[:4]}
+    assert heard.advertised == frozenset()
+    assert told.sketches == 2, "a standing and a probe, and nothing new afterwards"
+    assert heard.sketches == 3, "a standing, symbols, and the standing after the transfer"

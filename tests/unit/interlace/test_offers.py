@@ -5,9 +5,11 @@ import pytest
 from bobbin.interlace import merkle
 from bobbin.interlace import offers as module
 from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.claim_index import ClaimIndex
+from bobbin.interlace.learned import claims_of
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
-from bobbin.interlace.offers import Offers, Questions
+from bobbin.interlace.offers import News, Offers, Questions
 from bobbin.interlace.partitions import payload
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
@@ -298,3 +300,58 @@ def test_what_leaves_and_comes_back_before_it_is_told_is_no_news() -> None:
         news.append(offers.has_news)
     assert news == [True, False, False], "what is offered already is no news either"
     offers.check()
+
+
+def _indexed(claims: list[Advertisement]) -> Offers:
+    offers = Offers(2, _SOURCE)
+    offers.keep_index(claims_of)
+    offers.update([Advertisement(record=one.record, fields=one.fields) for one in claims], ())
+    return offers
+
+
+def test_an_index_follows_what_is_offered() -> None:
+    offers = _indexed(_claims(9))
+    assert offers.index.root() == ClaimIndex(claims_of(_claims(9))).root()
+    offers.update(_claims(2, first=20), _names(_claims(3)))
+    assert offers.index.root() == ClaimIndex(claims_of([*_claims(6, first=3), *_claims(2, first=20)])).root()
+    offers.check()
+
+
+def test_an_index_may_be_begun_late_and_dropped() -> None:
+    offers = Offers(2, _SOURCE)
+    offers.update(_claims(9), ())
+    offers.opening(Limits(), _SUMMARIES)
+    offers.keep_index(claims_of)
+    assert offers.index.root() == ClaimIndex(claims_of(_claims(9))).root()
+    assert offers.bare().is_bare
+    assert offers.announce().base is None
+    offers.drop_index()
+    assert offers.announce().base is None
+    offers.update(_claims(1, first=20), ())
+    offers.check()
+
+
+def test_news_are_what_came_and_went_since_the_last_announcement() -> None:
+    offers = _indexed(_claims(9))
+    first = offers.announce()
+    assert first.base is None
+    assert sorted(first.added) == _names(_claims(9))
+    root = offers.index.root()
+    gone, came = _names(_claims(2)), _claims(1, first=20)
+    offers.update(came, gone)
+    news = offers.announce()
+    assert (news.base, list(news.added)) == (root, [came[0].record])
+    assert sorted(news.gone) == gone
+    assert news.gone[gone[0]].record == gone[0]
+    assert offers.announce() == News(base=offers.index.root())
+
+
+def test_everything_can_be_told_at_any_time() -> None:
+    offers = _indexed(_claims(9))
+    first = offers.opening(Limits(), _SUMMARIES)
+    assert offers.opening(Limits(), _SUMMARIES) == Advertise()
+    assert offers.tell_all(Limits(), _SUMMARIES) == first
+    assert [one.record for one in offers.tell_all(Limits(), Service()).records] == _names(_claims(9))
+    some = _names(_claims(2))
+    assert [one.record for one in offers.list_some(some, Limits())] == some
+    assert all(one.digest for one in offers.list_some(some, Limits()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
 from bobbin.interlace.schema import Schema
@@ -60,6 +61,10 @@ class _Memory:
 
     def load(self, record: str) -> bytes | None:
         return self._held.get(record)
+
+    def kept_index(self, schema: Schema) -> ClaimIndex | None:
+        del schema
+        return None
 
     def cursor(self, key: str) -> Cursor | None:
         return self._cursors.get(key)

@@ -94,3 +94,13 @@ def test_entering_twice_changes_nothing() -> None:
 def test_without_an_agreement_there_is_no_name() -> None:
     result = Round().result(None, None, cursor_updated=False)
     assert (result.link, result.plan, result.peer) == (None, None, None)
+
+
+def test_how_each_advertise_phase_went_is_in_the_result() -> None:
+    books = Round()
+    books.note_reconciled("sketch", None)
+    books.note_reconciled(None, None)
+    books.note_reconciled("partitions", "symbols of no use")
+    result = books.result(None, None, cursor_updated=False)
+    assert result.strategies == ("sketch", "partitions")
+    assert result.fallbacks == ("symbols of no use",)

@@ -26,6 +26,7 @@ from bobbin.pipeline.failures import (
 )
 from bobbin.records.record import validate
 from bobbin.store.base import DamagedStore
+from bobbin.store.lake.errors import DamagedLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,6 +243,8 @@ Traceback (most recent call last):
         ("bobbin.errors.UsageError: what was asked", UsageError),
         ("bobbin.errors.ProgramError: what was asked", ProgramError),
         ("bobbin.store.base.StoreError: what was asked", PipelineError),
+        ("bobbin.store.base.DamagedStore: what was asked", DamagedStore),
+        ("bobbin.store.lake.errors.DamagedLake: what was asked", DamagedLake),
         ("bobbin.nowhere.Else: what was asked", FailedWorker),
         ("bobbin.errors.Unknown: what was asked", FailedWorker),
         ("MemoryError", OutOfMemory),
@@ -251,6 +254,31 @@ Traceback (most recent call last):
 def test_families_of_errors_in_a_worker(line: str, family: type[BobbinError]) -> None:
     error = explanation(PySparkException(_TRACE.format(line=line)), "ingest")
     assert type(error) is family
+    _check_paragraph(str(error))
+
+
+@pytest.mark.parametrize(
+    ("place", "family"),
+    [
+        ("file:///x/records/data/20261116T092011Z-385591-53a0/part-00000.parquet", DamagedLake),
+        ("hdfs://n/l/selections/0123456789abcdef/data/20261116T092011Z-385591-53a0/a.parquet", DamagedLake),
+        ("file:///x/records/data/20261116T092011Z-385591-53a0/_checked/0/part-00000.parquet", DamagedFile),
+        ("file:///x/data/part-00000.parquet", DamagedFile),
+    ],
+)
+def test_a_damaged_file_of_a_lake_is_damage_of_the_lake(place: str, family: type[BobbinError]) -> None:
+    said = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {place}. SQLSTATE: KD001"
+    error = explanation(PySparkException(said), "ingest")
+    assert type(error) is family
+    assert place.removeprefix("file://") in str(error)
+
+
+def test_a_worker_that_comes_up_too_late() -> None:
+    text = "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
+    error = explanation(PySparkException(text), "ingest")
+    assert isinstance(error, LostWorker)
+    assert error.retry
+    assert "did not come up within the time" in str(error)
     _check_paragraph(str(error))
 
 

@@ -76,3 +76,18 @@ def test_a_jump_never_passes_the_end() -> None:
     _, places = mapping.jump(mapping.begin(ids), np.array([mapping.PLACE_MAX]))
 
     assert places.tolist() == [mapping.PLACE_MAX]
+
+
+def test_a_jump_in_place_is_the_same_jump() -> None:
+    ids = np.random.default_rng(6).integers(1, 1 << 64, 500, dtype=np.uint64)
+    generators, places = mapping.begin(ids), np.zeros(len(ids), np.float64)
+    for _ in range(10):
+        after = mapping.jump(generators, places)
+        mapping.advance(generators, places, np.full(len(ids), np.nan), np.full(len(ids), np.inf))
+        assert (generators.tolist(), places.tolist()) == (after[0].tolist(), after[1].tolist())
+
+
+def test_places_become_whole_numbers() -> None:
+    places = [0.0, 1.0, 2.0**20 + 1, mapping.PLACE_MAX]
+
+    assert mapping.numbers(np.array(places)).tolist() == [int(place) for place in places]

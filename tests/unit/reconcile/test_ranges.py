@@ -44,6 +44,26 @@ def test_a_cut_interval_is_covered_once(items: dict[int, int], interval: Interva
     assert sum(ordered.fingerprint(piece).count for piece in pieces) == ordered.fingerprint(interval).count
 
 
+@given(items_of, st.lists(intervals, max_size=6))
+def test_what_was_asked_before_changes_no_answer(items: dict[int, int], asked: list[Interval]) -> None:
+    """Ids are sorted as far back as was asked."""
+    together = _ordered(items)
+
+    for interval in asked:
+        alone = _ordered(items)
+        assert together.fingerprint(interval) == alone.fingerprint(interval)
+        assert together.ids(interval).tolist() == alone.ids(interval).tolist()
+        assert together.split(interval, 3) == alone.split(interval, 3)
+        assert together.recent((7, 2)) == alone.recent((7, 2))
+
+
+def test_ids_of_one_key_stay_in_the_order_in_which_they_came() -> None:
+    ids = [9, 3, 7, 1, 5]
+    ordered = Ordered(np.array([4, 8, 4, 8, 4], np.uint64), np.array(ids, np.uint64))
+
+    assert ordered.ids(Interval()).tolist() == [9, 7, 5, 3, 1]
+
+
 def test_parts_hold_about_equally_many() -> None:
     ordered = _ordered({id: id for id in range(1, 1_001)})
 

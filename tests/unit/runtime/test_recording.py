@@ -6,9 +6,11 @@ from random import Random
 from typing import BinaryIO, cast
 
 import pytest
+from msgspec import structs
 
 from bobbin.datalog.local.budget import LimitExceeded
 from bobbin.errors import ResourceError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.effects import Notify, Persist, Remember, SaveCursor, Send, TickIgnored
 from bobbin.interlace.events import Cancelled, Flushed, Now, OperandChanged, Received, Started
 from bobbin.interlace.messages import Advertise, Request, Transfer, Unavailable
@@ -32,11 +34,19 @@ from bobbin.simulator.holdings import MemoryHoldings
 from tests.local_exchanges import ALL, APP, GROUP_U, SERVER, Clock, Liar, delivered, plex, sealed, side
 
 
-def recorded(own: LocalSide, peer: LocalSide, *, bytes_max: int = 10**7, through_codec: bool = False) -> bytes:
+def recorded(
+    own: LocalSide,
+    peer: LocalSide,
+    *,
+    bytes_max: int = 10**7,
+    through_codec: bool = False,
+    strategy: Strategy = Strategy.AUTO,
+) -> bytes:
     """The recording of one exchange."""
     stream = io.BytesIO()
     recorder = Recorder(stream, bytes_max=bytes_max)
-    run_local(own, peer, Manner(through_codec=through_codec), clock=Clock(), recorder=recorder)
+    manner = Manner(through_codec=through_codec, strategy=strategy)
+    run_local(own, peer, manner, clock=Clock(), recorder=recorder)
     assert recorder.size == len(stream.getvalue())
     return stream.getvalue()
 
@@ -64,13 +74,24 @@ def test_an_exchange_replays_bit_for_bit(*, through_codec: bool) -> None:
     assert not answer.is_cut_off
 
 
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_strategy_replays_bit_for_bit(strategy: Strategy) -> None:
+    ours = [plex(f"links/{number}") for number in range(30)]
+    others = [sealed(f"links/{number}", b"t") for number in range(3)]
+    answer = replayed(recorded(side(ours, key=APP), side([*ours[4:], *others], key=SERVER), strategy=strategy))
+    assert answer.difference is None
+    assert answer.ended
+
+
 def test_a_recorded_exchange_has_the_outcome_of_any_other() -> None:
     ours, theirs = [plex("links/1")], [sealed("links/2")]
     plain = run_local(side(ours), side(theirs), clock=Clock())
     recorder = Recorder(io.BytesIO())
     with_recorder = run_local(side(ours), side(theirs), clock=Clock(), recorder=recorder)
-    assert with_recorder.own.result == plain.own.result
-    assert with_recorder.peer.result == plain.peer.result
+    for recorded, other in ((with_recorder.own, plain.own), (with_recorder.peer, plain.peer)):
+        # A recorded side does not read the other's memory; it has to be told.
+        assert recorded.result.strategies
+        assert structs.replace(recorded.result, strategies=()) == other.result
 
 
 def test_another_request_is_found(recording: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import NoReturn
 
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Config
 from bobbin.interlace.events import Started
 from bobbin.interlace.machine import InterlaceMachine
@@ -56,14 +57,31 @@ class Setting:
             node.put(record)
         return node
 
-    def connect(self, *, tamper: Tamper | None = None, weather: Weather = Weather()) -> None:  # noqa: B008 (frozen)
-        """Begin an exchange; ``tamper`` twists what the right side says, which then has no witness."""
+    def connect(
+        self,
+        *,
+        tamper: Tamper | None = None,
+        weather: Weather = Weather(),  # noqa: B008 (frozen)
+        strategy: Strategy = Strategy.AUTO,
+        shares: tuple[int | None, int | None] = (None, None),
+    ) -> None:
+        """Begin an exchange; ``tamper`` twists what the right side says, which then has no witness.
+
+        With ``shares`` of a key the sides may use sketches.
+        """
         random = Random(1)
         self.ends = []
         self.link = Link(self.timeline, weather, random, truncate)
         for number, node in enumerate(self.nodes):
             config = Config(
-                selector=node.selector, own=NOBODY, peer=NOBODY, initiator=number == 0, checking=True, cursor_key="k"
+                selector=node.selector,
+                own=NOBODY,
+                peer=NOBODY,
+                initiator=number == 0,
+                checking=True,
+                cursor_key="k",
+                strategy=strategy,
+                share=shares[number],
             )
             holdings = node.vault.link(node.query)
             machine = InterlaceMachine(config, holdings)

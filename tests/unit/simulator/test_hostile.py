@@ -5,8 +5,10 @@ from random import Random
 import pytest
 
 from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.messages import Advertise
 from bobbin.simulator.hostile import VICES, Hostile
+from bobbin.simulator.hostile_sketches import TWISTS
 from bobbin.simulator.policies import Choice
 from tests.unit.simulator.exchanges import Setting, note
 
@@ -26,7 +28,8 @@ def test_an_honest_machine_ends_and_keeps_only_valid_records(vice: str) -> None:
         setting = Setting(RECORDS[:2], RECORDS[1:6], choice=GROUP)
         setting.everything.update({record.hash: record for record in RECORDS})
         hostile = Hostile(Random(seed), RECORDS, [vice])
-        setting.connect(tamper=hostile)
+        shares = (1, 2) if vice in TWISTS else (None, None)
+        setting.connect(tamper=hostile, strategy=Strategy.SKETCH, shares=shares)
         setting.run()
         end = setting.ends[0]
         assert end.result is not None, vice

@@ -258,3 +258,17 @@ def test_the_plan_of_a_hello_is_the_one_that_it_names() -> None:
 
 def test_a_label_is_an_origin() -> None:
     assert setup(OPERAND.replace(ALICE, "source:0")).operand.origin == Origin("source:0")
+
+
+def test_the_capability_for_sketches_is_a_limit_with_another_name() -> None:
+    said = read(f"{SMALLEST}HelloLimit('bobbin_reconcile_1','77')\nHelloLimit('somebody_elses','5')\n")
+    assert said.reconcile == 77
+    assert said.limits == {}
+    lines = block.render(hello.hello_facts(said)).decode()
+    assert lines == f"{SMALLEST}HelloLimit('bobbin_reconcile_1','77')\n"
+    assert read(SMALLEST).reconcile is None
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "18446744073709551616"])
+def test_a_capability_has_a_share_that_can_be(value: str) -> None:
+    assert refusal(f"{SMALLEST}HelloLimit('bobbin_reconcile_1','{value}')\n") == Reason.NEGOTIATION

@@ -108,10 +108,18 @@ def _in_store(lace: "Lace", seen: _Seen) -> Iterator[tuple[str, str]]:
 
 def _in_keys(folder: Path) -> Iterator[tuple[str, str]]:
     from bobbin.config import keys
-    from bobbin.config.layout import Layout
+    from bobbin.config.layout import ACCOUNT_KEY_SUFFIX, Layout
 
     for name in keys.key_names(Layout(folder).keys):
         try:
             keys.load_key(Layout(folder).keys, name)
         except BobbinError as error:
             yield f"key {name}", str(error)
+    if names := keys.key_names(Layout(folder).keys, ACCOUNT_KEY_SUFFIX):
+        from bobbin.config.account_keys import load_account_key
+
+        for name in names:
+            try:
+                load_account_key(Layout(folder).keys, name)
+            except BobbinError as error:
+                yield f"account key {name}", str(error)

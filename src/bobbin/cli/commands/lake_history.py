@@ -1,6 +1,6 @@
 """``bobbin lake history``: what was done to a lake, and when."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -15,6 +15,10 @@ from bobbin.cli.text import count_text
 if TYPE_CHECKING:
     from bobbin.store.lake.lake import Lake, Report
     from bobbin.store.lake.manifest import Manifest
+
+_REASON: Final = "reason:"
+_QUARANTINED: Final = "quarantined"
+_KEY_SHOWN: Final = 4
 
 TableName = Annotated[
     str | None,
@@ -56,15 +60,31 @@ def _show(out: Output, lake: "Lake", table: str | None, limit: int | None) -> Ex
 
 
 def _run_line(out: Output, report: "Report") -> str:
-    tables = ", ".join(f"{table} {number}" for table, number in report.tables.items())
-    counts = ", ".join(
-        f"{count:,} {name.replace('_', ' ')}" for name, count in (report.counts or report.outputs).items()
-    )
+    tables = ", ".join(f"{_short(table)} {number}" for table, number in report.tables.items())
     return (
-        f"{when(report.started)}  {out.style(f'{report.job:<10}', bold=True)} {report.seconds:>8.1f} s  "
-        f"{out.style(counts or '-')}{out.style(f' → {tables}' if tables else '')}"
+        f"{when(report.started)}  {out.style(f'{report.job:<9}', bold=True)} {report.seconds:>7.1f} s  "
+        f"{out.style(_counts_text(report))}{out.style(f' → {tables}' if tables else '')}"
         f"  {out.style(report.run, dim=True)}"
     )
+
+
+def _counts_text(report: "Report") -> str:
+    """What a run has counted, without what it has counted nothing of; reasons in brackets behind their sum."""
+    told = {name: count for name, count in (report.counts or report.outputs).items() if count}
+    reasons = [f"{count:,} {name.removeprefix(_REASON)}" for name, count in told.items() if name.startswith(_REASON)]
+    words = []
+    for name, count in told.items():
+        if name.startswith(_REASON):
+            continue
+        why = f" ({', '.join(reasons)})" if name == _QUARANTINED and reasons else ""
+        words.append(f"{count:,} {name.replace('_', ' ')}{why}")
+    return ", ".join(words) or "nothing"
+
+
+def _short(table: str) -> str:
+    """The name of a table, with as much of its key as tells it from others."""
+    kind, _, key = table.partition("/")
+    return f"{kind}/{key[:_KEY_SHOWN]}…" if key else kind
 
 
 def _manifest_value(manifest: "Manifest", added: int) -> dict[str, str | int | dict[str, str]]:

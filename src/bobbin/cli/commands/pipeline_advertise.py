@@ -8,6 +8,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output
+from bobbin.cli.pipeline_checks import check_lake, check_selection, check_target
 from bobbin.cli.pipeline_offer import (
     DEFAULT_PREDICATE,
     AllowStale,
@@ -16,8 +17,6 @@ from bobbin.cli.pipeline_offer import (
     Predicate,
     Selection,
     SourceLabel,
-    check_lake,
-    check_target,
     parse_form,
     parse_lengths,
     parse_offer,
@@ -53,11 +52,12 @@ def pipeline_advertise(
     Example: bobbin pipeline advertise archive.lake --source source:archive --field Name --field TAI --k 2,3
     """
     require_extra()
-    check_lake(lake)
+    there = check_lake(lake)
     lengths = parse_lengths(k)
     offer = parse_offer(parse_form(source, field, no_fields=no_fields), selection, predicate)
     if to is not None:
         check_target(to, lake)
+    check_selection(there, selection, predicate, allow_stale=allow_stale)
     from bobbin.pipeline import advertisement_file
     from bobbin.pipeline.hadoop_files import files_of
     from bobbin.pipeline.jobs import advertise

@@ -9,6 +9,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, parse_place
 from bobbin.cli.output import Json, Output
+from bobbin.cli.pipeline_checks import check_lake, check_selection
 from bobbin.cli.pipeline_offer import AllowStale
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.text import count_text, size_text
@@ -83,10 +84,16 @@ def pipeline_export(
         raise UsageError("name a selection by its key or by its plan, not by both")
     out = Output(as_json=as_json)
     place = None if at is None else parse_place(at)
+    there = check_lake(lake)
+    export.check_target(to, there)
+    if there is not None:
+        selection = export.selection_of(there, plan) if plan is not None else selection
+        check_selection(there, selection, predicate.value, allow_stale=allow_stale)
     with running("export", master=master, memory=memory, debug=debug, as_json=as_json) as job:
         opened = Lake.open(lake, files=files_of(job.session, lake))
-        key = export.selection_of(opened, plan) if plan is not None else selection
-        choice = export.Choice(selection=key, predicate=predicate.value, at=place, allow_stale=allow_stale)
+        if there is None and plan is not None:
+            selection = export.selection_of(opened, plan)
+        choice = export.Choice(selection=selection, predicate=predicate.value, at=place, allow_stale=allow_stale)
         done = export.run(job.session, opened, to, choice=choice, order=export.Order(order.value), step=job.step)
     out.result(_answer(lake, done), *_lines(out, to, done))
     for note in done.stale:

@@ -3,7 +3,7 @@
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
-from bobbin.cli.pipeline_offer import check_lake
+from bobbin.cli.pipeline_checks import check_lake
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.text import count_text
 

@@ -9,6 +9,7 @@ from msgspec import structs
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
+from bobbin.cli.pipeline_checks import check_place
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.text import count_text
 from bobbin.errors import UsageError
@@ -40,22 +41,22 @@ def pipeline_follow(
     """Take the records of a lace into a lake as they come, each exactly once.
 
     Structured Streaming reads the lace from one StoreRecordId to the next; each batch is one run of the lake, committed
-    together with how far it is. So it can be interrupted or killed at any moment and started again. Runs until it is
-    interrupted, unless --once is given. Removals are not followed: what the lace forgets stays in the lake. The lake is
-    made if there is none. Ends with 1 if anything was not taken.
+    together with how far it is. So it can be interrupted or killed at any moment and started again. Runs until Ctrl-C,
+    unless --once is given, says what it has done, and ends with 130 then. Removals are not followed: what the lace
+    forgets stays in the lake. The lake is made if there is none. Ends with 1 if anything that it read was not taken.
 
     Example: bobbin pipeline follow archive.lake notes.lace --every 60
     """
     require_extra()
     from bobbin.pipeline.hadoop_files import files_of
     from bobbin.pipeline.jobs import follow
-    from bobbin.pipeline.source import locations
     from bobbin.store.lake.lake import Lake
 
     if every <= 0 or batch < 1:
         raise UsageError("--every is a number of seconds above 0, and --batch a number of records from 1 on")
     out = Output(as_json=as_json)
-    locations.find(str(lace))
+    check_place(lake)
+    follow.locate_lace(str(lace))
 
     def heard(report: "Report") -> None:
         counts = report.counts
@@ -76,8 +77,11 @@ def pipeline_follow(
             step=job.step,
             heard=heard,
         )
+    end = "  (interrupted)" if done.interrupted else ""
     out.result(
         {"event": "summary", "lake": lake, "lace": str(lace), **structs.asdict(done)},
-        f"{count_text(done.read, 'record')} in {count_text(done.runs, 'run')}, up to the id {done.id}",
+        f"{count_text(done.read, 'record')} in {count_text(done.runs, 'run')}, up to the id {done.id}{end}",
     )
+    if done.interrupted:
+        return ExitCode.INTERRUPTED
     return ExitCode.NOT_ALL if done.quarantined else ExitCode.OK

@@ -8,8 +8,10 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
+from bobbin.cli.pipeline_checks import check_place
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.text import count_text, printable, size_text
+from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
     from bobbin.store.lake.report import Report
@@ -36,8 +38,9 @@ def pipeline_ingest(
     ],
     form: Annotated[
         FormatChoice,
-        typer.Option("--format", help="What the sources are; files: a folder in which every file is a record."),
+        typer.Option("--form", help="What the sources are; files: a folder in which every file is a record."),
     ] = FormatChoice.AUTO,
+    format_: Annotated[FormatChoice | None, typer.Option("--format", hidden=True)] = None,
     column: Annotated[
         str, typer.Option("--column", metavar="NAME", help="Column of Parquet files that holds the records' bytes.")
     ] = "raw",
@@ -61,15 +64,14 @@ def pipeline_ingest(
     from bobbin.store.lake.lake import Lake
 
     out = Output(as_json=as_json)
-    found = find_sources(sources, Format(form.value), lake=lake, column=column)
+    if format_ is not None and form is not FormatChoice.AUTO:
+        raise UsageError("--format is an older name of --form; give one of them")
+    check_place(lake)
+    found = find_sources(sources, Format((format_ or form).value), lake=lake, column=column)
     with running("ingest", master=master, memory=memory, debug=debug, as_json=as_json) as job:
         opened = Lake.open_or_create(lake, files=files_of(job.session, lake))
         report = ingest.run(job.session, opened, found, column=column, step=job.step)
-    reasons = {
-        name.removeprefix(ingest.REASON): count
-        for name, count in report.counts.items()
-        if name.startswith(ingest.REASON)
-    }
+    reasons = ingest.reasons_of(report)
     counts = {name: count for name, count in report.counts.items() if not name.startswith(ingest.REASON)}
     out.result(
         {

@@ -8,6 +8,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output
+from bobbin.cli.pipeline_checks import check_lake, check_selection, check_target
 from bobbin.cli.pipeline_offer import (
     DEFAULT_PREDICATE,
     AllowStale,
@@ -16,8 +17,6 @@ from bobbin.cli.pipeline_offer import (
     Predicate,
     Selection,
     SourceLabel,
-    check_lake,
-    check_target,
     parse_form,
     parse_offer,
 )
@@ -88,10 +87,13 @@ def pipeline_reconcile(
     Example: bobbin pipeline reconcile archive.lake notes.lace --bundle to-notes.bundle
     """
     require_extra()
-    check_lake(lake)
+    own = check_lake(lake)
     for target in (bundle, wanted):
         if target is not None:
             check_target(target, lake)
+    if bundle is not None and wanted is not None and bundle.absolute() == wanted.absolute():
+        raise UsageError("--bundle and --wanted name one file; give each its own")
+    check_selection(own, selection, predicate, allow_stale=allow_stale)
     from bobbin.pipeline.hadoop_files import files_of
     from bobbin.pipeline.jobs import reconcile, sides
     from bobbin.store.lake.lake import Lake
@@ -101,7 +103,9 @@ def pipeline_reconcile(
     form = sides.form_of_other(there)
     if form is not None and (source or field or no_fields):
         raise UsageError(f"{other} says itself who advertises which fields; leave --source and --field out")
-    if other_selection is not None and not isinstance(there, sides.AtLake):
+    if isinstance(there, sides.AtLake):
+        check_selection(check_lake(other), other_selection, predicate, allow_stale=allow_stale)
+    elif other_selection is not None:
         raise UsageError(f"--other-selection is about a lake, and {other} is none")
     form = form or parse_form(source, field, no_fields=no_fields)
     ours, theirs = parse_offer(form, selection, predicate), parse_offer(form, other_selection, predicate)

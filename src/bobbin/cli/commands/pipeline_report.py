@@ -8,6 +8,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
+from bobbin.cli.pipeline_checks import check_lake, check_target
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.text import count_text, printable, size_text
 
@@ -37,6 +38,9 @@ def pipeline_report(
     Example: bobbin pipeline report archive.lake --html archive.html
     """
     require_extra()
+    check_lake(lake)
+    if html is not None:
+        check_target(html, lake)
     from bobbin.pipeline.hadoop_files import files_of
     from bobbin.pipeline.jobs import report
     from bobbin.pipeline.report.figures import builtins

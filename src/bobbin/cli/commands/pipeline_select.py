@@ -8,6 +8,7 @@ import typer
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output
+from bobbin.cli.pipeline_checks import check_lake
 from bobbin.cli.pipeline_run import LOCAL, Debug, LakeFolder, Master, Memory, require_extra, running
 from bobbin.cli.policy_files import load_query, load_selector, naming, read_policy
 from bobbin.cli.policy_situation import (
@@ -113,6 +114,12 @@ def pipeline_select(
     if predicate and program is None:
         raise UsageError("--predicate chooses what is kept of a --program; a plan has its own")
     runtime = _runtime(link, chosen)
+    forced = None if executor is ExecutorChoice.AUTO else Executor(executor.value)
+    source = peer_origin(link)
+    check_lake(lake)
+    there = None if peer_lake is None else check_lake(peer_lake)
+    claims = None if there is None else select.Advertised(lake=there, offer=offer)
+    select.check(chosen, predicates=predicate or None, executor=forced, advertised=claims, source=source)
     with running("select", master=master, memory=memory, debug=debug, as_json=as_json) as job:
         opened = Lake.open(lake, files=files_of(job.session, lake))
         advertised = None
@@ -125,9 +132,9 @@ def pipeline_select(
             chosen,
             runtime=runtime,
             advertised=advertised,
-            source=peer_origin(link),
+            source=source,
             predicates=predicate or None,
-            executor=None if executor is ExecutorChoice.AUTO else Executor(executor.value),
+            executor=forced,
             step=job.step,
         )
     _show(out, lake, report)

@@ -1,9 +1,14 @@
 """``bobbin stat``: sizes and counts."""
 
+from typing import TYPE_CHECKING
+
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output
 from bobbin.cli.text import count_text, size_text, utc_text
+
+if TYPE_CHECKING:
+    from bobbin.store.base import Stat
 
 
 def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
@@ -34,6 +39,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
         "newest id": f"{now.high_water:,}",
         "quarantine": f"{now.quarantined:,}" + (f", and {overflow:,} only counted" if overflow else ""),
         "refusals": f"{now.refused:,}",
+        **({"messages": _messages(now)} if now.messages or now.messages_waiting else {}),
         "keys": ", ".join(f"{name} (default)" if name == settings.default_key else name for name in keys) or "none",
     }
     out.result(
@@ -49,6 +55,11 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
             "quarantined": now.quarantined,
             "quarantine_overflow": overflow,
             "refused": now.refused,
+            "messages": now.messages,
+            "messages_erased": now.messages_erased,
+            "messages_interop": now.messages_interop,
+            "messages_waiting": now.messages_waiting,
+            "message_bytes": now.message_bytes,
             "schema_version": now.schema_version,
             "keys": keys,
             "default_key": settings.default_key,
@@ -56,3 +67,14 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
         *(f"{out.style(f'{label:<10}', dim=True)}  {out.style(text)}" for label, text in rows.items()),
     )
     return ExitCode.OK
+
+
+def _messages(now: "Stat") -> str:
+    """The messages of tangles, and what is special about some."""
+    parts = {
+        "erased": now.messages_erased,
+        "not proven": now.messages_interop,
+        "more waiting as records": now.messages_waiting,
+    }
+    words = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
+    return f"{now.messages:,} of tangles, {size_text(now.message_bytes)}" + (f" ({words})" if words else "")

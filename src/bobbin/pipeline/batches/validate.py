@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from blake3 import blake3
 from msgspec import Struct, field
 
@@ -25,6 +26,7 @@ from bobbin.records.bundle import Damage, Extent, Piece, Run
 from bobbin.records.canonical import MARK, MARKLINE_SIZE
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import validate
+from bobbin.store.lake.files import is_address
 
 BATCH_ROWS_MAX: Final = 8192
 BATCH_BYTES_MAX: Final = 8 << 20
@@ -47,6 +49,9 @@ _NAME: Final = slice(len(MARK) + 2, MARKLINE_SIZE - 1)
 """Where a valid record says its own hash."""
 
 _FIRST: Final = itemgetter(0)
+
+NO_BYTES: Final = "no-bytes"
+"""The reason of a row that has nothing where a record should be."""
 
 
 Faults: TypeAlias = dict[int, tuple[str, str, int | None]]
@@ -176,19 +181,24 @@ def check_column(
 ) -> pa.RecordBatch:
     """A batch of a column of bytes. ``place`` says where rejected bytes come from, by their row.
 
-    A null is refused: Spark gives nulls also for a file that has no such column, and whatever that has instead would
-    be kept nowhere.
+    A null is rejected, with no bytes to keep. At an address it is an error: of the files there nobody knows that each
+    has the column, Spark gives nulls also for one that has not, and what that has instead would be kept nowhere.
     """
-    if raws.null_count:
-        source, offset = place(raws.is_null().index(True).as_py())
-        where = source if offset is None else f"row {offset} of {source}"
-        raise UsageError(f"{where} has no bytes: the column is null there, or missing in the file")
+    nulls = frozenset(pc.indices_nonzero(raws.is_null()).to_pylist()) if raws.null_count else frozenset()
+    if nulls:
+        raws = pc.fill_null(raws, b"")
     values: list[bytes] = raws.to_pylist()
     names: list[bytes | None] = []
     faults: Faults = {}
     sources: dict[int, str] = {}
     add = names.append
     for row, raw in enumerate(values):
+        if row in nulls:
+            sources[row], offset = place(row)
+            _refuse_elsewhere(sources[row], offset)
+            faults[row] = (NO_BYTES, "the column is null in this row", offset)
+            add(None)
+            continue
         try:
             validate(raw)
         except InvalidRecord as failure:
@@ -199,6 +209,12 @@ def check_column(
             add(raw[_NAME])
     counts.add(values, names, faults)
     return _batch(names, raws, faults, part, sources)
+
+
+def _refuse_elsewhere(source: str, offset: int | None) -> None:
+    if is_address(source):
+        where = source if offset is None else f"row {offset} of {source}"
+        raise UsageError(f"{where} has no bytes: the column is null there, or missing in the file")
 
 
 def tally_row(part: int, tally: object) -> pa.RecordBatch:

@@ -83,7 +83,12 @@ def run(
         run.replace(offer.partitions, properties=properties | {LENGTHS: ",".join(map(str, wanted))})
         step("committing")
         outputs = {"advertisements": counts["advertised"], "partitions": counts["partitions"]}
-        return run.commit(inputs={"facts": run.base(FACTS.name).rows}, outputs=outputs, counts=counts, notes=notes)
+        written = {offer.partitions: counts["partitions"]}
+        if not is_made:
+            written[offer.advertisements] = counts["advertised"]
+        return run.commit(
+            inputs={"facts": run.base(FACTS.name).rows}, outputs=outputs, counts=counts, notes=notes, rows=written
+        )
 
 
 def choose(facts: DataFrame, selections: DataFrame, predicate: str) -> DataFrame:

@@ -7,11 +7,13 @@ too. So nothing is ever half-written under the final name.
 
 The folder says what it is for: the manifest, what was chosen and in which order, and where the parts are cut. An export
 that was interrupted goes on from the parts that are whole, if the same is asked for again; else they are thrown away.
+So an error says that the folder is there; where the lake is damaged, nothing goes on from it, and it is removed.
 Workers and driver must see the folder under the same name, as they must see the lake.
 """
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -36,6 +38,7 @@ from bobbin.pipeline.offer import stale_notes
 from bobbin.pipeline.progress import Step, silent
 from bobbin.pipeline.spark import parallelism
 from bobbin.records.coordinate import Coordinate, Prefix
+from bobbin.store.base import DamagedStore
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.keys import derived_key
 from bobbin.store.lake.lake import Lake, Run
@@ -127,10 +130,10 @@ def run(
     """Write records of a lake to a bundle, or into a lace where the target's name ends in ``.lace`` or is one."""
     chosen = choice or Choice()
     target = target.absolute()
-    is_lace = Layout(target).is_lace() or target.suffix == ".lace"
-    _check_target(lake, target, is_lace=is_lace)
+    is_lace = is_for_lace(target)
+    check_target(target, lake)
     folder = target.with_name(f".{target.name}.export")
-    with explained(JOB), lake.begin(JOB) as run:
+    with _leaving(folder), explained(JOB), lake.begin(JOB) as run:
         base = run.base(RECORDS.name)
         stale = stale_notes(lake, _selection(run, chosen), allowed=chosen.allow_stale)
         records = _chosen(session, run, base, chosen, with_times=order is Order.TAI)
@@ -163,6 +166,20 @@ def run(
     )
 
 
+@contextmanager
+def _leaving(folder: Path) -> Iterator[None]:
+    """Say of an error in the block what it leaves in the folder of parts. Damage leaves nothing."""
+    try:
+        yield
+    except ResourceError as error:
+        if isinstance(error, DamagedStore):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif folder.exists():
+            words = f"What was written so far is in {folder}; the same export goes on from there"
+            error.args = (f"{error}. {words}", *error.args[1:])
+        raise
+
+
 def selection_of(lake: Lake, plan: str) -> str:
     """The key of the one selection that was made by a plan, named by its id or the beginning of it."""
     prefix = f"{SELECTIONS.name}/"
@@ -174,13 +191,25 @@ def selection_of(lake: Lake, plan: str) -> str:
     return found[0].removeprefix(prefix)
 
 
-def _check_target(lake: Lake, target: Path, *, is_lace: bool) -> None:
+def is_for_lace(target: Path) -> bool:
+    """Whether a target is a lace, or is to become one."""
+    return Layout(target).is_lace() or target.suffix == ".lace"
+
+
+def check_target(target: Path, lake: Lake | None) -> None:
+    """Refuse a target that cannot be written, or that would destroy something."""
+    target = target.absolute()
+    is_lace = is_for_lace(target)
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     if owner := lace_around(target):
         raise UsageError(f"{target} is inside the lace {owner}; name a file outside it")
-    uri = lake.files.uri("")
-    if uri.startswith(_LOCAL) and target.resolve().is_relative_to(Path(uri.removeprefix(_LOCAL)).resolve()):
+    uri = "" if lake is None else lake.files.uri("")
+    if (
+        lake is not None
+        and uri.startswith(_LOCAL)
+        and target.resolve().is_relative_to(Path(uri.removeprefix(_LOCAL)).resolve())
+    ):
         raise UsageError(f"{target} is inside the lake {lake.location}; name a file outside it")
     if is_lace and target.exists() and not Layout(target).is_lace():
         raise UsageError(f"{target} is there, and is no lace")

@@ -1,4 +1,4 @@
-"""``facts``: what every stored record says, one wide row for each, and the five relations as views of it.
+"""``facts``: what every stored record says, one wide row for each. The five relations are views of it (``wide_rows``).
 
 The job is incremental: the table says which manifest of ``records`` it was made from, and only files that are new since
 then are read. A compaction changes files and no rows, so nothing is read for it; where rows are gone, all of them are
@@ -6,22 +6,20 @@ read again. Rows stay where they are: a file of ``facts`` covers what some files
 shuffled.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
-from bobbin.facts import relations
 from bobbin.pipeline import frames
-from bobbin.pipeline.batches.describe import FIXED_FIELDS, describe
+from bobbin.pipeline.batches.describe import describe
 from bobbin.pipeline.offer import is_from_current
 from bobbin.pipeline.progress import Step, silent
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.manifest import Manifest, content_of, number_in
+from bobbin.store.lake.reading import check_files
 from bobbin.store.lake.report import Report
 from bobbin.store.lake.tables import FACTS, RECORDS
 
@@ -47,6 +45,8 @@ def run(session: SparkSession, lake: Lake, *, step: Step = silent) -> Report | N
         records, base = run.base(RECORDS.name), run.base(FACTS.name)
         pending = find_pending(lake, records, base)
         if pending is None:
+            # Nothing is read, and whoever asks for facts that are up to date shall not find them gone.
+            check_files(lake, base)
             return None
         step("describing")
         written = 0
@@ -66,6 +66,7 @@ def run(session: SparkSession, lake: Lake, *, step: Step = silent) -> Report | N
             inputs={"records": pending.files.rows},
             outputs={"facts": written},
             counts={"before": before, "described": written, "after": before + written},
+            rows={FACTS.name: written},
         )
 
 
@@ -107,58 +108,3 @@ def describe_records(records: DataFrame) -> DataFrame:
 
 def _describe(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     return map(describe, batches)
-
-
-# ---- the relations, as views of the wide table ----------------------------------------------------------------------
-
-
-def have(facts: DataFrame) -> DataFrame:
-    """``Have(record)``."""
-    return facts.select("record")
-
-
-def field(facts: DataFrame) -> DataFrame:
-    """``Field(record, name, index, value)``."""
-    own = f.transform(f.col("extras"), lambda extra: extra["name"])
-    fixed = f.array(*[_fixed(name, column, own) for name, column in FIXED_FIELDS.items()])
-    extras = f.transform(
-        f.col("extras"),
-        lambda extra: f.struct(
-            extra["name"].alias("name"), extra["index"].cast("string").alias("index"), extra["value"].alias("value")
-        ),
-    )
-    found = f.concat(f.filter(fixed, lambda one: one["value"].isNotNull()), extras)
-    return facts.select("record", f.inline(found))
-
-
-def record_link(facts: DataFrame) -> DataFrame:
-    """``RecordLink(record, name, index, data, target)``."""
-    return facts.select("record", f.inline("links")).withColumn("index", f.col("index").cast("string"))
-
-
-def blob_hash(facts: DataFrame) -> DataFrame:
-    """``BlobHash(record, blob_hash)``."""
-    return facts.where(f.col("blob_hash").isNotNull()).select("record", "blob_hash")
-
-
-def plex_hash(facts: DataFrame) -> DataFrame:
-    """``PlexHash(record, plex_hash)``."""
-    return facts.where(f.col("plex_hash").isNotNull()).select("record", "plex_hash")
-
-
-VIEWS: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = MappingProxyType(
-    {
-        relations.HAVE: have,
-        relations.FIELD: field,
-        relations.RECORD_LINK: record_link,
-        relations.BLOB_HASH: blob_hash,
-        relations.PLEX_HASH: plex_hash,
-    }
-)
-"""The relations by their names. Columns are in the order of the relation's arguments, and all are texts."""
-
-
-def _fixed(name: str, column: str, extras: Column) -> Column:
-    """One field that is no extra header; its value is null where an extra header has the name, or there is none."""
-    value = f.when(~f.array_contains(extras, name), f.col(column).cast("string"))
-    return f.struct(f.lit(name).alias("name"), f.lit("0").alias("index"), value.alias("value"))

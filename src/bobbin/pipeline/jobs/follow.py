@@ -13,6 +13,7 @@ stream, the batch, and the id up to which the lace is in the lake. Spark keeps a
 Removals are not followed: what a lace forgets later stays in the lake.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +32,7 @@ from bobbin.pipeline.jobs import cursors, ingest
 from bobbin.pipeline.jobs.cursors import LaceCursor
 from bobbin.pipeline.jobs.ingest import Checked
 from bobbin.pipeline.progress import Step, silent
-from bobbin.pipeline.reading.sources import check_own_store, local_path
+from bobbin.pipeline.reading.sources import check_own_store
 from bobbin.pipeline.source import lace_slices, locations
 from bobbin.pipeline.source import stream as streams
 from bobbin.pipeline.source.datasource import FORMAT, register
@@ -57,6 +58,8 @@ _ATTEMPTS: Final = 5
 
 _PAUSE_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 1
+_SETTLE_SECONDS_MAX: Final = 60.0
+"""How long the end of a stream waits for a batch whose Spark jobs were cancelled."""
 
 Heard = Callable[[Report], None]
 """Called with the report of every batch that was committed."""
@@ -77,6 +80,8 @@ class Followed(Struct, kw_only=True):
     stored: int = 0
     duplicate: int = 0
     quarantined: int = 0
+    interrupted: bool = False
+    """Whether it ended because somebody pressed Ctrl-C. What is counted here is in the lake all the same."""
 
 
 def run(
@@ -90,12 +95,14 @@ def run(
     step: Step = silent,
     heard: Heard = lambda _: None,
 ) -> Followed:
-    """Take in what the lace holds, and with ``once`` no more than that; else go on until somebody interrupts."""
-    location = locate(lace)
-    if location.kind is not Kind.LACE:
-        raise UsageError(f"{lace} is a {location.kind.value}; only a lace can be followed")
+    """Take in what the lace holds, and with ``once`` no more than that; else go on until somebody interrupts.
+
+    An interrupt (``KeyboardInterrupt``) ends the stream in order: the batch that is under way is given up, or is
+    committed if it has come that far, and what was done is returned.
+    """
+    path = locate_lace(lace)
     register(session)
-    now = lace_slices.moment(location.path)
+    now = lace_slices.moment(path)
     key = stream_key(now)
     folder = f"{STREAMS}/{key}"
     cursor = cursors.lace_cursor(lake, key)
@@ -103,10 +110,10 @@ def run(
     with explained(JOB), _Alone(lake, folder):
         if _is_useless(lake, folder, after):
             lake.files.delete(f"{folder}/checkpoint")
-        batches = _Batches(lake, location.path, now, folder, Followed(stream=key, after=after, id=after), heard, step)
+        batches = _Batches(lake, path, now, folder, Followed(stream=key, after=after, id=after), heard, step)
         source = session.readStream.format(FORMAT).option("columns", "id,raw").option("verify", "false")
         source = source.option("startingId", str(after)).option("maxRecordsPerBatch", str(records_per_batch_max))
-        writer = source.load(str(location.path)).writeStream.foreachBatch(batches)
+        writer = source.load(str(path)).writeStream.foreachBatch(batches)
         writer = writer.option("checkpointLocation", lake.uri(f"{folder}/checkpoint"))
         if once:
             writer = writer.trigger(availableNow=True)
@@ -118,11 +125,18 @@ def run(
 
 def locate(name: str) -> Location:
     """What a name leads to. A lace over a lake is refused, since the lake itself can be loaded."""
-    path = local_path(name)
-    location = locations.find(name if path is None else str(Path(path).absolute()))
+    location = locations.find(name)
     if location.kind is Kind.LACE:
         check_own_store(location.path)
     return location
+
+
+def locate_lace(name: str) -> Path:
+    """The folder of a lace that can be followed."""
+    location = locate(name)
+    if location.kind is not Kind.LACE:
+        raise UsageError(f"{name} is a {location.kind.value}; only a lace can be followed")
+    return location.path
 
 
 def stream_key(now: Moment) -> str:
@@ -140,6 +154,8 @@ def _wait(query: "StreamingQuery", batches: "_Batches") -> None:
     try:
         while not query.awaitTermination(_POLL_SECONDS):
             pass
+    except KeyboardInterrupt:
+        batches.total.interrupted = True
     except PySparkException:
         if batches.failure is not None:
             raise batches.failure from None
@@ -147,6 +163,7 @@ def _wait(query: "StreamingQuery", batches: "_Batches") -> None:
     finally:
         with suppress(PySparkException):
             query.stop()
+        batches.settle()
 
 
 class _Batches:
@@ -163,14 +180,21 @@ class _Batches:
         self._step: Final = step
         self.total: Final = total
         self.failure: BaseException | None = None
+        self._working: Final = threading.Lock()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """One batch, as Spark hands it over."""
-        try:
-            self._take(frame, batch)
-        except BaseException as error:
-            self.failure = error
-            raise
+        with self._working:
+            try:
+                self._take(frame, batch)
+            except BaseException as error:
+                self.failure = error
+                raise
+
+    def settle(self) -> None:
+        """Wait for the batch under way, which Spark does not: it runs in a thread of its own, and may be committing."""
+        if self._working.acquire(timeout=_SETTLE_SECONDS_MAX):
+            self._working.release()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         end = read_offset(self._lake, self._folder, batch)
@@ -182,7 +206,7 @@ class _Batches:
                 self.total.id = max(self.total.id, done)
                 return
             try:
-                report = self._commit(frame, batch, done, end)
+                report = self._commit(frame, batch, found, end)
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -191,7 +215,8 @@ class _Batches:
             self._count(report, end["id"])
             return
 
-    def _commit(self, frame: DataFrame, batch: int, done: int, end: Offset) -> Report:
+    def _commit(self, frame: DataFrame, batch: int, before: LaceCursor | None, end: Offset) -> Report:
+        done, rejected = (0, {}) if before is None else (before.id, before.rejected)
         rows = frame.where(f.col("id") > done).select(
             "raw", f.lit(str(self._lace)).alias("source"), f.col("id").alias("offset")
         )
@@ -200,8 +225,9 @@ class _Batches:
         def check(scratch: str) -> Checked:
             return ingest.check_rows(frame.sparkSession, rows, scratch)
 
-        def properties(_: Checked) -> "Mapping[str, str]":
-            return cursors.encoded(cursors.follow_property(self.total.stream), cursor)
+        def properties(checked: Checked) -> "Mapping[str, str]":
+            after = msgspec.structs.replace(cursor, rejected=cursors.added(rejected, checked.reasons()))
+            return cursors.lace_property(self.total.stream, after)
 
         return ingest.take(frame.sparkSession, self._lake, check, job=JOB, properties=properties, step=self._step)
 

@@ -39,9 +39,10 @@ from bobbin.pipeline.reading import parts as reading
 from bobbin.pipeline.reading.parts import SEVERAL, UNREAD, Part, Tally, judge
 from bobbin.pipeline.reading.plan import plan_parts
 from bobbin.pipeline.reading.read_parts import PARTS, check_files, part_row, read_parts
-from bobbin.pipeline.reading.sources import RAW_COLUMN, Form, Source, check_unchanged, is_address
+from bobbin.pipeline.reading.sources import RAW_COLUMN, Form, Source, check_unchanged
 from bobbin.pipeline.spark import parallelism
 from bobbin.records.ids import Kind
+from bobbin.store.lake.files import is_address
 from bobbin.store.lake.lake import Lake, Run
 from bobbin.store.lake.manifest import DataFile, Manifest
 from bobbin.store.lake.report import Report
@@ -143,6 +144,11 @@ def run(
         return check_sources(session, sources, scratch, size=size, column=column)
 
     return take(session, lake, check, sources=sources, step=step)
+
+
+def reasons_of(report: Report) -> dict[str, int]:
+    """How many were quarantined for each reason, by the report of a run."""
+    return {name.removeprefix(REASON): count for name, count in report.counts.items() if name.startswith(REASON)}
 
 
 def take(

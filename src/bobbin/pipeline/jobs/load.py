@@ -26,11 +26,12 @@ from bobbin.pipeline.progress import Step, silent
 from bobbin.pipeline.reading import parts as reading
 from bobbin.pipeline.reading.parts import Part
 from bobbin.pipeline.reading.plan import plan_parts
-from bobbin.pipeline.reading.sources import Form, Source, find_sources
+from bobbin.pipeline.reading.sources import Form, MissingSource, Source, find_sources
 from bobbin.pipeline.source import lace_slices
 from bobbin.pipeline.source import stream as streams
-from bobbin.pipeline.source.locations import Kind
+from bobbin.pipeline.source.locations import Kind, Location
 from bobbin.pipeline.spark import parallelism
+from bobbin.store.lake.files import local_path
 from bobbin.store.lake.keys import derived_key
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.manifest import DataFile, Manifest
@@ -61,6 +62,10 @@ class Loaded(Struct, kw_only=True):
     stored: int = 0
     duplicate: int = 0
     quarantined: int = 0
+    reasons: dict[str, int] = {}
+    """How many were quarantined, for each reason."""
+    earlier: dict[str, int] = {}
+    """The same for the loads that this one goes on from: what of the source is not in the lake for that."""
 
 
 class _Stretch(Struct, frozen=True, kw_only=True):
@@ -82,7 +87,7 @@ def run(
     heard: Callable[[Report], None] = lambda _: None,
 ) -> Loaded:
     """Take the records of one source into a lake, from where an earlier load was interrupted."""
-    location = follow.locate(name)
+    location = locate(name, lake.location)
     loaded = Loaded(source=str(location.path), form=location.kind.value, resumed=False)
     if location.kind is Kind.LACE:
         stretches = _of_lace(session, lake, location.path, loaded, stretch_records)
@@ -104,8 +109,27 @@ def run(
         loaded.stored += report.counts["stored"]
         loaded.duplicate += report.counts["duplicate"]
         loaded.quarantined += report.counts["quarantined"]
+        loaded.reasons = cursors.added(loaded.reasons, ingest.reasons_of(report))
         heard(report)
     return loaded
+
+
+def locate(name: str, lake: str) -> Location:
+    """What a name leads to, if that can be loaded into a lake."""
+    path = local_path(name)
+    if path is not None and not Path(path).exists():
+        raise MissingSource(f"there is no source {name}")
+    location = follow.locate(name)
+    if location.kind is Kind.BUNDLE:
+        (source,) = find_sources([str(location.path)], lake=lake)
+        if source.form is not Form.BUNDLE:
+            raise UsageError(
+                f"{location.path} is no bundle, but {source.form.value}; `bobbin pipeline ingest` takes that"
+            )
+    folder = local_path(lake)
+    if location.kind is Kind.LAKE and folder is not None and location.path.resolve() == Path(folder).resolve():
+        raise UsageError(f"{name} is the lake itself")
+    return location
 
 
 # ---- bundles ---------------------------------------------------------------------------------------------------------
@@ -114,19 +138,19 @@ def run(
 def _of_bundle(session: SparkSession, lake: Lake, path: Path, loaded: Loaded, stretch_bytes: int) -> Iterator[_Stretch]:
     """Stretches of a bundle. Each begins where the last piece of the one before has ended, damaged or not."""
     (source,) = find_sources([str(path)], lake=lake.location)
-    if source.form is not Form.BUNDLE:
-        raise UsageError(f"{path} is no bundle, but {source.form.value}; `bobbin pipeline ingest` takes that")
     key = derived_key(job=JOB, name=source.name, size=source.size, stamp=source.stamp)
     cursor = cursors.load_cursor(lake, key) or LoadCursor(key=key, at=0)
-    loaded.resumed = cursor.at > 0 or cursor.done
+    loaded.resumed, loaded.earlier = cursor.at > 0 or cursor.done, cursor.rejected
     while not cursor.done:
-        yield _bundle_stretch(session, source, cursor, stretch_bytes)
+        yield _bundle_stretch(session, lake, source, cursor, stretch_bytes)
         reached = cursors.load_cursor(lake, key)
         assert reached is not None, "it was committed with the stretch"
         cursor = reached
 
 
-def _bundle_stretch(session: SparkSession, source: Source, cursor: LoadCursor, stretch_bytes: int) -> _Stretch:
+def _bundle_stretch(
+    session: SparkSession, lake: Lake, source: Source, cursor: LoadCursor, stretch_bytes: int
+) -> _Stretch:
     end = min(source.size, cursor.at + stretch_bytes)
     size = reading.part_bytes(end - cursor.at, parallelism(session))
     parts = stretch_parts(source, cursor, end, size)
@@ -141,8 +165,9 @@ def _bundle_stretch(session: SparkSession, source: Source, cursor: LoadCursor, s
             at=reached,
             spent=cursor.spent + sum(tally.spent for tally in checked.tallies),
             done=reached >= source.size,
+            rejected=cursors.added(cursor.rejected, checked.reasons()),
         )
-        return cursors.encoded(cursors.LOAD, after)
+        return cursors.load_property(lake, after)
 
     return _Stretch(check=check, properties=properties, sources=[source])
 
@@ -167,17 +192,20 @@ def _of_lace(session: SparkSession, lake: Lake, path: Path, loaded: Loaded, stre
     key = follow.stream_key(now)
     cursor = cursors.lace_cursor(lake, key)
     at = 0 if cursor is None else streams.check(now, follow.offset_of(cursor))
-    loaded.resumed = at > 0
+    rejected = {} if cursor is None else cursor.rejected
+    loaded.resumed, loaded.earlier = at > 0, rejected
     while at < now.high_water:
         end = min(now.high_water, lace_slices.last_of(path, at, stretch_records))
         if end == at:
             # What is left was removed.
             return
-        yield _lace_stretch(session, path, at, end, LaceCursor(**streams.offset_at(now, end)), key)
+        reached = LaceCursor(**streams.offset_at(now, end), rejected=cursors.added(rejected, loaded.reasons))
+        yield _lace_stretch(session, path, at, end, reached, key)
         at = end
 
 
 def _lace_stretch(session: SparkSession, path: Path, begin: int, end: int, cursor: LaceCursor, key: str) -> _Stretch:
+    """What is between two ids. ``cursor`` is at the end of it, and knows what was rejected before."""
     (source,) = find_sources([str(path)])
     share = max(1, source.size * (end - begin) // max(1, source.positions))
     size = reading.part_bytes(share, parallelism(session))
@@ -190,8 +218,9 @@ def _lace_stretch(session: SparkSession, path: Path, begin: int, end: int, curso
     def check(scratch: str) -> Checked:
         return ingest.check_sources(session, [source], scratch, size=step, parts=parts)
 
-    def properties(_: Checked) -> "Mapping[str, str]":
-        return cursors.encoded(cursors.follow_property(key), cursor)
+    def properties(checked: Checked) -> "Mapping[str, str]":
+        after = structs.replace(cursor, rejected=cursors.added(cursor.rejected, checked.reasons()))
+        return cursors.lace_property(key, after)
 
     return _Stretch(check=check, properties=properties, sources=[source])
 
@@ -202,31 +231,31 @@ def _lace_stretch(session: SparkSession, path: Path, begin: int, end: int, curso
 def _of_lake(session: SparkSession, lake: Lake, path: Path, loaded: Loaded, stretch_bytes: int) -> Iterator[_Stretch]:
     """Stretches of another lake: files of its manifest, as many as have the size together."""
     other = Lake.open(path)
-    if lake.uri("") == other.uri(""):
-        raise UsageError(f"{path} is the lake itself")
     manifest = other.manifest(RECORDS.name)
     key = derived_key(job=JOB, files=[file.digest for file in manifest.files])
     cursor = cursors.load_cursor(lake, key) or LoadCursor(key=key, at=0)
-    loaded.resumed = cursor.at > 0
+    loaded.resumed, loaded.earlier = cursor.at > 0, cursor.rejected
     at = cursor.at
     while at < len(manifest.files):
         chosen = _some(manifest.files[at:], stretch_bytes)
         at += len(chosen)
-        after = LoadCursor(key=key, at=at, done=at == len(manifest.files))
-        yield _lake_stretch(session, other, manifest, chosen, after)
+        rejected = cursors.added(cursor.rejected, loaded.reasons)
+        after = LoadCursor(key=key, at=at, done=at == len(manifest.files), rejected=rejected)
+        yield _lake_stretch(session, lake, structs.replace(manifest, files=chosen), other, after)
 
 
-def _lake_stretch(
-    session: SparkSession, other: Lake, manifest: Manifest, files: tuple[DataFile, ...], after: LoadCursor
-) -> _Stretch:
+def _lake_stretch(session: SparkSession, lake: Lake, chosen: Manifest, other: Lake, after: LoadCursor) -> _Stretch:
+    """The files that are left of a manifest of another lake. ``after`` is the cursor behind them."""
+
     def check(scratch: str) -> Checked:
-        rows = sum(file.rows for file in files)
-        frame = frames.read(session, other, structs.replace(manifest, files=files, rows=rows))
+        rows = sum(file.rows for file in chosen.files)
+        frame = frames.read(session, other, structs.replace(chosen, rows=rows))
         offset = f.lit(None).cast("long").alias("offset")
         return ingest.check_rows(session, frame.select("raw", f.lit(other.location).alias("source"), offset), scratch)
 
-    def properties(_: Checked) -> "Mapping[str, str]":
-        return cursors.encoded(cursors.LOAD, after)
+    def properties(checked: Checked) -> "Mapping[str, str]":
+        rejected = cursors.added(after.rejected, checked.reasons())
+        return cursors.load_property(lake, structs.replace(after, rejected=rejected))
 
     return _Stretch(check=check, properties=properties)
 

@@ -18,10 +18,11 @@ from bobbin.errors import UsageError
 from bobbin.pipeline import frames
 from bobbin.pipeline.batches.describe import FIXED_FIELDS
 from bobbin.pipeline.jobs import facts
-from bobbin.pipeline.offer import is_from_current, parse_fields
+from bobbin.pipeline.offer import VISIBLE, is_from_current, parse_fields
 from bobbin.pipeline.progress import Step, silent
+from bobbin.pipeline.rules import decide as decisions
 from bobbin.pipeline.rules.decide import Situation, decide
-from bobbin.pipeline.rules.evaluate import evaluate
+from bobbin.pipeline.rules.evaluate import check_executor, evaluate
 from bobbin.pipeline.rules.limits import DEFAULT, RuleLimits
 from bobbin.pipeline.rules.planner import Executor
 from bobbin.pipeline.rules.relations import check_rows
@@ -31,16 +32,14 @@ from bobbin.policy import vocabulary
 from bobbin.policy.executables import LocalPolicy, Part
 from bobbin.policy.operands import Origin
 from bobbin.policy.runtime_facts import RuntimeFacts
-from bobbin.store.lake.keys import derived_key
+from bobbin.store.lake.keys import KEY, derived_key
 from bobbin.store.lake.lake import Lake
+from bobbin.store.lake.manifest import Manifest
 from bobbin.store.lake.report import Report
 from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, RECORDS, SELECTIONS
 
 PROGRAM: Final = structs.replace(vocabulary.SELECTOR, export_required=False, foreign_heads=frozenset())
 """What a program may read and define that is no policy: whatever a selector may, and no export is asked for."""
-
-VISIBLE: Final = "visible"
-"""The count of records that the peer's rules could look at."""
 
 _HOLDS: Final = "yes"
 
@@ -72,6 +71,7 @@ def run(
     is who advertises, for a program; a plan knows its peer.
     """
     told = RuntimeFacts() if runtime is None else runtime
+    check(chosen, predicates=predicates, executor=executor, advertised=advertised, source=source)
     facts.run(session, lake, step=step)
     key = key_of(chosen, predicates, runtime=told, advertised=advertised, source=source)
     name = f"{SELECTIONS.name}/{key}"
@@ -90,9 +90,7 @@ def run(
             else _evaluate(chosen, situation, predicates, executor, limits)
         )
         step("selecting")
-        rows = frames.by_hash(_united(found.records), parallelism(session)) if found.records else None
-        if rows is None:
-            raise UsageError("the program defines no predicate with one argument, so there is nothing to select")
+        rows = frames.by_hash(_united(found.records), parallelism(session))
         frames.write(rows, run.folder(name), SELECTIONS)
         counts = _counted(frames.read_staged(session, run, name), found.records)
         check_rows(sum(counts.values()), limits)
@@ -111,7 +109,25 @@ def run(
             outputs={name: sum(counts.values())},
             counts={**found.counts, **counts},
             notes=found.notes,
+            rows={name: sum(counts.values())},
         )
+
+
+def check(
+    chosen: LocalPolicy | Lacegram,
+    *,
+    predicates: Sequence[str] | None = None,
+    executor: Executor | None = None,
+    advertised: Advertised | None = None,
+    source: Origin | None = None,
+) -> None:
+    """Refuse what cannot be selected, as far as that can be told without Spark."""
+    if isinstance(chosen, LocalPolicy):
+        decisions.check_executor(chosen, executor)
+    else:
+        check_executor(chosen.plan, _wanted(chosen, predicates), executor)
+    if advertised is not None:
+        check_claims(advertised, chosen.peer_origin if isinstance(chosen, LocalPolicy) else source)
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -135,7 +151,7 @@ def _evaluate(
     executor: Executor | None,
     limits: RuleLimits,
 ) -> _Found:
-    wanted = selectable(program) if predicates is None else _checked(program, predicates)
+    wanted = _wanted(program, predicates)
     known = situation.known(situation.records, situation.claims)
     answer = evaluate(program.plan, known, wanted=wanted, executor=executor, limits=limits)
     records = {name: relation.frame.select(f.col("_0").alias("record")) for name, relation in answer.relations.items()}
@@ -147,14 +163,16 @@ def selectable(program: Lacegram) -> list[str]:
     return sorted({rule.head.predicate for rule in program.program.rules if rule.head.arity == 1})
 
 
-def _checked(program: Lacegram, predicates: Sequence[str]) -> list[str]:
+def _wanted(program: Lacegram, predicates: Sequence[str] | None) -> list[str]:
     known = selectable(program)
-    for name in predicates:
+    if not known:
+        raise UsageError("the program defines no predicate with one argument, so there is nothing to select")
+    for name in predicates or ():
         if name not in known:
             raise UsageError(
                 f"the program does not define {name} with one argument; such are: {', '.join(known) or 'none'}"
             )
-    return list(predicates)
+    return known if predicates is None else list(predicates)
 
 
 def key_of(
@@ -218,26 +236,39 @@ def properties_of(chosen: LocalPolicy | Lacegram, runtime: RuntimeFacts) -> dict
     return {"program": chosen.identifier, **said}
 
 
-def claims_of(session: SparkSession, advertised: Advertised, peer: Origin | None) -> WideTable:
-    """What a peer advertises when it holds the records of a lake, as rules read it."""
+def check_claims(advertised: Advertised, peer: Origin | None) -> tuple[Origin, Manifest, Manifest | None]:
+    """Who claims, the facts of the claimed records, and the offer that they are of; all of which must be there."""
     if peer is None:
         raise UsageError("claims have a source: say who the peer is")
     lake = advertised.lake
     described = lake.manifest(FACTS.name)
+    if not is_from_current(lake, described, RECORDS.name):
+        raise UsageError(
+            f"the facts of the lake {lake.location} are behind its records; `bobbin pipeline facts` makes them"
+        )
+    if advertised.offer is None:
+        return peer, described, None
+    if not KEY.fullmatch(advertised.offer):
+        raise UsageError(f"the key of advertisements has 16 hex digits: {advertised.offer!r}")
+    offer = lake.manifest(f"{ADVERTISEMENTS.name}/{advertised.offer}")
+    if not offer.number:
+        raise UsageError(f"the lake {lake.location} has no advertisements {advertised.offer}")
+    if offer.properties.get("source") != peer:
+        raise UsageError(f"these are advertisements of {offer.properties.get('source')}, and the peer is {peer}")
+    return peer, described, offer
+
+
+def claims_of(session: SparkSession, advertised: Advertised, peer: Origin | None) -> WideTable:
+    """What a peer advertises when it holds the records of a lake, as rules read it."""
+    source, described, offer = check_claims(advertised, peer)
+    lake = advertised.lake
     frame = frames.read(session, lake, described)
     rows = described.rows
-    if not is_from_current(lake, described, RECORDS.name):
-        raise UsageError(f"the facts of the lake {lake.location} are behind its records; make them first")
-    if advertised.offer is not None:
-        offer = lake.manifest(f"{ADVERTISEMENTS.name}/{advertised.offer}")
-        if not offer.number:
-            raise UsageError(f"the lake {lake.location} has no advertisements {advertised.offer}")
-        if offer.properties.get("source") != peer:
-            raise UsageError(f"these are advertisements of {offer.properties.get('source')}, and the peer is {peer}")
+    if offer is not None:
         frame = _told(frame, offer.properties.get("fields", "[]"))
         frame = frame.join(frames.read(session, lake, offer).select("record"), "record", "left_semi")
         rows = offer.rows
-    return WideTable(frame=frame, rows=rows, source=peer)
+    return WideTable(frame=frame, rows=rows, source=source)
 
 
 def _told(frame: DataFrame, fields: str) -> DataFrame:

@@ -23,12 +23,12 @@ from bobbin.pipeline.hadoop_files import files_of
 from bobbin.pipeline.jobs.advertise import by_digest, choose
 from bobbin.pipeline.jobs.facts import describe_records, find_pending
 from bobbin.pipeline.offer import Offer, is_of, lengths_of, properties_of, selection_of, stale_notes
-from bobbin.pipeline.reading.sources import MissingSource, is_address
+from bobbin.pipeline.reading.sources import MissingSource, check_parquet_name
 from bobbin.pipeline.source import datasource
 from bobbin.policy.operands import parse_origin
 from bobbin.runtime.decisions import CURSOR, Decisions
 from bobbin.store.base import Store
-from bobbin.store.lake.files import LOCK
+from bobbin.store.lake.files import LOCK, local_path
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, RECORDS
 
@@ -81,10 +81,15 @@ Other: TypeAlias = AtLake | AtLace | AtFile | Claimed
 
 def find_other(location: str, *, link: str | None = None) -> Other:
     """What is at a location: a lake, a lace, or a file of advertisements; with a link, what a lace remembers of it."""
-    path = Path(location)
+    local = local_path(location)
+    if local is None:
+        if link is not None:
+            raise UsageError(f"{location} is an address, and --link is about a lace on this machine")
+        return AtLake(location)
+    path = Path(local)
     if link is not None:
         return read_claims(path, link)
-    if is_address(location) or (path / LOCK).is_file():
+    if (path / LOCK).is_file():
         return AtLake(location)
     if Layout(path).is_lace():
         return AtLace(path)
@@ -92,7 +97,9 @@ def find_other(location: str, *, link: str | None = None) -> Other:
         raise UsageError(f"{location} is a folder, and neither a lake nor a lace")
     if not path.exists():
         raise MissingSource(f"there is no lake, lace or file {location}")
-    return AtFile(path, advertisement_file.check(path))
+    form = advertisement_file.check(path)
+    check_parquet_name(str(path))
+    return AtFile(path, form)
 
 
 def form_of_other(other: Other) -> Form | None:

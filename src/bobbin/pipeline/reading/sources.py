@@ -22,6 +22,7 @@ from bobbin.config.layout import RECORDS_FILE, Layout, lace_around
 from bobbin.errors import ResourceError, UsageError
 from bobbin.lace import Lace
 from bobbin.runtime.transfer import detect_form
+from bobbin.store.lake.files import is_address, local_path
 
 RAW_COLUMN: Final = "raw"
 """The column of a Parquet file that holds records, where no other is named."""
@@ -35,7 +36,6 @@ _LEFT_BY_WRITERS: Final = re.compile(
 )
 """Files that writers of Parquet have beside theirs."""
 
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
 _NAMED_MAX: Final = 3
 """So many files are named in an error."""
 
@@ -122,27 +122,10 @@ def check_size(source: Source, size: int, stamp: int) -> None:
         raise ChangedSource(source.name, "has changed")
 
 
-def is_address(name: str) -> bool:
-    """Whether a name is an address (``hdfs://…``) and no path: a file may well be called ``notes:1.bundle``."""
-    return _ADDRESS.match(name) is not None
-
-
 def name_of(uri: str) -> str:
     """The name of a source, from the address by which Spark says where a row comes from."""
     address = urlsplit(uri)
     return unquote(address.path) if address.scheme == "file" else uri
-
-
-def local_path(name: str) -> str | None:
-    """The path that a name means on this machine, where it means one; else it is an address elsewhere."""
-    if not is_address(name):
-        return name
-    address = urlsplit(name)
-    if address.scheme != "file":
-        return None
-    if address.netloc not in {"", "localhost"} or address.query or address.fragment:
-        raise UsageError(f"{name} is no file of this machine; file:///PATH is one, with %XX for what is special there")
-    return unquote(address.path)
 
 
 def check_own_store(path: Path) -> None:
@@ -154,6 +137,12 @@ def check_own_store(path: Path) -> None:
             f"the lace {path} has its records in the lake {os.path.normpath(path / lake)}; take them from there with "
             "`bobbin pipeline load`"
         )
+
+
+def check_parquet_name(path: str) -> None:
+    """Refuse a Parquet file that Spark could not open: Hadoop, by which it does, stumbles over a colon in its name."""
+    if ":" in Path(path).name:
+        raise UsageError(f"{path} has a colon in its name, and Spark cannot open such a Parquet file; rename it")
 
 
 def open_source(name: str) -> Any:  # noqa: ANN401 -- a file of pyarrow, which has no types
@@ -214,7 +203,7 @@ def _in_folder(name: str, path: Path, form: Format, column: str) -> Iterator[Sou
         yield _lace(path)
         return
     if form in {Format.BUNDLE, Format.JSONL}:
-        raise UsageError(f"{name} is a folder, not a {form.value}; --format files reads the files in it")
+        raise UsageError(f"{name} is a folder, not a {form.value}; --form files reads the files in it")
     files = list(_walk(path))
     if form is not Format.FILES and any(_is_table(file, path) for file in files):
         files = [file for file in files if not _is_left_by_writer(file, path)]
@@ -232,7 +221,7 @@ def _require_tables(name: str, folder: Path, files: Sequence[Path]) -> None:
     if others:
         more = f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
         raise UsageError(
-            f"in {name} not everything is a Parquet file: {', '.join(others[:_NAMED_MAX])}{more}; --format auto takes "
+            f"in {name} not everything is a Parquet file: {', '.join(others[:_NAMED_MAX])}{more}; --form auto takes "
             "each file as what its name says"
         )
 
@@ -329,7 +318,7 @@ def _at_address(name: str, form: Format) -> Source:
         raise UsageError(f"{name}: {form.value} are read from folders of this machine")
     found = suffixes.get(Path(urlsplit(name).path).suffix) if form is Format.AUTO else Form(form)
     if found is None:
-        raise UsageError(f"what {name} is cannot be told by its name; say it with --format")
+        raise UsageError(f"what {name} is cannot be told by its name; say it with --form")
     if found is Form.PARQUET:
         return Source(name=name, form=found, size=0, stamp=0)
     try:
@@ -343,6 +332,7 @@ def _checked(source: Source, column: str) -> Source:
     """Refuse a Parquet file that is none, or has no such column: Spark would read nothing for it, without a word."""
     if source.form is not Form.PARQUET:
         return source
+    check_parquet_name(source.name)
     try:
         metadata = pq.read_metadata(source.name)
     except (OSError, pa.ArrowException) as error:

@@ -40,7 +40,7 @@ class Bucket(Struct, frozen=True, kw_only=True):
     """One stretch of time."""
 
     start: int
-    """TAI seconds."""
+    """Unix seconds, which are UTC."""
     records: int
     bytes: int
 
@@ -56,7 +56,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     """Records before the first bucket: so few, and so far away, that they would hide all the others."""
     later: int
     first: int | None
-    """The earliest and the latest TAI second of all; None where no record has a time."""
+    """The earliest and the latest Unix second of all; None where no record has a time."""
     last: int | None
 
 
@@ -134,6 +134,10 @@ class Quarantine(Struct, frozen=True, kw_only=True):
     sources: Ranking
 
 
+DAMAGED: Final = "(damaged)"
+"""Stands for the job of a run whose report cannot be read; the notes say why."""
+
+
 class RunFigures(Struct, frozen=True, kw_only=True):
     """One run of a job."""
 
@@ -180,6 +184,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     made: str
     """TAI."""
     tables: tuple[TableFigures, ...]
+    """Those without a key, and of the others those that were made last."""
+    tables_total: int
     records: int
     described: int
     """Records whose facts are known; all figures on kinds, places, signers and times are about these."""

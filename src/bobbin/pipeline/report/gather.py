@@ -1,11 +1,17 @@
 """The figures of a lake, aggregated by Spark. What comes to the driver is bounded, however large the lake is.
 
-Each table is read through its manifest, and through one manifest each, so that all figures about it agree. Nothing is
-written.
+Each table is read through its manifest, and through one manifest each, so that all figures about it agree. Of tables
+with a key and of runs there may be any number: the manifest of each is read and dropped, unless it is one of those that
+are listed; of reports, only those that are listed are read. Nothing is written.
 """
 
+import heapq
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
@@ -15,6 +21,7 @@ from bobbin.pipeline import frames
 from bobbin.pipeline.offer import is_from_current
 from bobbin.pipeline.progress import Step, silent
 from bobbin.pipeline.report.figures import (
+    DAMAGED,
     Balance,
     Bucket,
     Derived,
@@ -32,11 +39,13 @@ from bobbin.pipeline.report.figures import (
     Timeline,
     Volume,
 )
-from bobbin.records import b64a
+from bobbin.records import b64a, tai
+from bobbin.store.lake import commit as commits
+from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.lake import Lake, tai_now
 from bobbin.store.lake.manifest import Manifest
 from bobbin.store.lake.report import Report
-from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, PARTITIONS, QUARANTINE, RECORDS, SELECTIONS
+from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, QUARANTINE, RECORDS, SELECTIONS
 
 TOP: Final = 12
 """Names in a ranking."""
@@ -57,13 +66,16 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 WIDTHS: Final = (_MINUTE, 10 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY, 364 * _DAY, 3640 * _DAY)
 """How long a bucket of time may be."""
 
+_LEAP_YEARS: Final = (1972, 2100)
+"""Between which years leap seconds are looked for; there have been none since 2017."""
+
 
 def gather(session: SparkSession, lake: Lake, *, step: Step = silent) -> Figures:
     """All figures of a lake as it is now."""
-    manifests = {name: lake.manifest(name) for name in lake.tables()}
-    records = manifests.get(RECORDS.name) or lake.manifest(RECORDS.name)
-    facts = manifests.get(FACTS.name) or lake.manifest(FACTS.name)
-    rejected = manifests.get(QUARANTINE.name) or lake.manifest(QUARANTINE.name)
+    records, facts, rejected = (lake.manifest(table.name) for table in (RECORDS, FACTS, QUARANTINE))
+    kept = _Kept()
+    for manifest in _keyed(lake):
+        kept.add(manifest)
     stored = frames.read(session, lake, records)
     described = frames.read(session, lake, facts)
     step("sizes")
@@ -81,12 +93,13 @@ def gather(session: SparkSession, lake: Lake, *, step: Step = silent) -> Figures
     step("quarantine")
     quarantine = count_quarantine(frames.read(session, lake, rejected))
     step("runs and plans")
-    runs = tuple(lake.reports())
-    derived = [one for one in manifests.values() if "/" in one.table]
+    runs = lake.runs()
+    plain = [one for one in (facts, rejected, records) if one.number]
     return Figures(
         lake=lake.location,
         made=tai_now(),
-        tables=tuple(_table(manifests[name]) for name in sorted(manifests)),
+        tables=tuple(_table(one) for one in sorted((*plain, *kept.newest("")), key=lambda one: one.table)),
+        tables_total=len(plain) + sum(kept.totals.values()),
         records=records.rows,
         described=facts.rows,
         facts_current=facts.rows == records.rows and is_from_current(lake, facts, RECORDS.name),
@@ -97,11 +110,11 @@ def gather(session: SparkSession, lake: Lake, *, step: Step = silent) -> Figures
         sizes=sizes,
         balance=balance,
         quarantine=quarantine,
-        runs=tuple(_run(report) for report in runs[:RUNS_MAX]),
+        runs=tuple(_run(lake, run) for run in runs[:RUNS_MAX]),
         runs_total=len(runs),
-        selections=_derived(session, lake, derived, SELECTIONS.name),
-        advertisements=_derived(session, lake, derived, ADVERTISEMENTS.name),
-        derived_total=sum(not one.table.startswith(f"{PARTITIONS.name}/") for one in derived),
+        selections=_derived(session, lake, kept.newest(SELECTIONS.name)),
+        advertisements=_derived(session, lake, kept.newest(ADVERTISEMENTS.name)),
+        derived_total=kept.totals[SELECTIONS.name] + kept.totals[ADVERTISEMENTS.name],
     )
 
 
@@ -213,8 +226,7 @@ def rank(rows: DataFrame, top: int = TOP) -> Ranking:
 
 def count_over_time(facts: DataFrame, buckets_max: int = BUCKETS_MAX) -> Timeline:
     """Records and bytes by the time that records say of themselves, which need not be true."""
-    second = f.substring("tai", 1, 10).cast("long")
-    timed = facts.where(f.col("tai").isNotNull()).select(second.alias("second"), "data_length")
+    timed = facts.where(f.col("tai").isNotNull()).select(utc_second().alias("second"), "data_length")
     row = timed.agg(
         f.min("second").alias("first"),
         f.max("second").alias("last"),
@@ -238,6 +250,27 @@ def count_over_time(facts: DataFrame, buckets_max: int = BUCKETS_MAX) -> Timelin
         first=row.first,
         last=row.last,
     )
+
+
+def utc_second() -> Column:
+    """The Unix second of ``tai``. TAI is ahead of UTC by the leap seconds that there had been by then."""
+    second = f.substring("tai", 1, 10).cast("long")
+    ahead: Column = f.lit(tai.offset_seconds(0))
+    for start, offset in _leaps():
+        ahead = f.when(second >= start, f.lit(offset)).otherwise(ahead)
+    return second - ahead
+
+
+def _leaps() -> Iterator[tuple[int, int]]:
+    """From which TAI second on TAI is ahead by how many. Leap seconds come at the end of June and of December."""
+    before = tai.offset_seconds(0)
+    for year in range(_LEAP_YEARS[0], _LEAP_YEARS[1]):
+        for month in (1, 7):
+            start = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
+            offset = tai.offset_seconds(start)
+            if offset != before:
+                yield start + offset, offset
+            before = offset
 
 
 def _bucket(start: int, row: Row | None) -> Bucket:
@@ -332,7 +365,62 @@ def _table(manifest: Manifest) -> TableFigures:
     )
 
 
-def _run(report: Report) -> RunFigures:
+class _Kept:
+    """The manifests with a key that were made last, some of each kind and some of all, and how many there are."""
+
+    def __init__(self) -> None:
+        self.totals: Counter[str] = Counter()
+        self._newest: dict[str, list[Manifest]] = {}
+
+    def add(self, manifest: Manifest) -> None:
+        """One more; an older one may go for it."""
+        kind = manifest.table.partition("/")[0]
+        self.totals[kind] += 1
+        for group in (kind, ""):
+            held = self._newest.setdefault(group, [])
+            held.append(manifest)
+            if len(held) > 2 * DERIVED_MAX:
+                self._newest[group] = self.newest(group)
+
+    def newest(self, kind: str) -> list[Manifest]:
+        """Those of one kind, or of all kinds for the empty text, the last one first."""
+        return heapq.nlargest(DERIVED_MAX, self._newest.get(kind, ()), key=attrgetter("run", "table"))
+
+
+def _keyed(lake: Lake) -> Iterator[Manifest]:
+    """The manifests of all tables with a key that were ever written."""
+    for name in commits.table_names(lake.files):
+        if "/" in name and (manifest := lake.manifest(name)).number:
+            yield manifest
+
+
+def _run(lake: Lake, run: str) -> RunFigures:
+    """One run. A report that cannot be read is no reason to show none of the others."""
+    try:
+        report = lake.report(run)
+    except DamagedLake as error:
+        return _damaged(run, str(error))
+    return _damaged(run, "its report is gone") if report is None else _told(report)
+
+
+def _damaged(run: str, why: str) -> RunFigures:
+    started = ""
+    with suppress(ValueError):  # a name that has the form of a run's need not be that of a moment
+        started = tai.render(commits.began_ns(run))
+    return RunFigures(
+        run=run,
+        job=DAMAGED,
+        started=started,
+        seconds=0.0,
+        counts={},
+        inputs={},
+        outputs={},
+        notes=(why[:TEXT_MAX],),
+        plan=None,
+    )
+
+
+def _told(report: Report) -> RunFigures:
     return RunFigures(
         run=report.run,
         job=report.job,
@@ -346,20 +434,17 @@ def _run(report: Report) -> RunFigures:
     )
 
 
-def _derived(session: SparkSession, lake: Lake, manifests: Sequence[Manifest], kind: str) -> tuple[Derived, ...]:
-    """The tables of one kind, those that were made last first."""
-    found = sorted(
-        (one for one in manifests if one.table.startswith(f"{kind}/")), key=lambda one: one.run, reverse=True
-    )
+def _derived(session: SparkSession, lake: Lake, manifests: Sequence[Manifest]) -> tuple[Derived, ...]:
+    """What there is to say of tables of one kind."""
     return tuple(
         Derived(
             table=one.table,
             rows=one.rows,
             properties={name: value[:TEXT_MAX] for name, value in sorted(one.properties.items())},
-            counts=_predicates(session, lake, one) if kind == SELECTIONS.name else {},
+            counts=_predicates(session, lake, one) if one.table.startswith(f"{SELECTIONS.name}/") else {},
             current=is_from_current(lake, one, FACTS.name),
         )
-        for one in found[:DERIVED_MAX]
+        for one in manifests
     )
 
 

@@ -52,6 +52,6 @@ def render(figures: Figures) -> str:
         f"<title>{escaped(title)}</title><style>{SHEET}</style></head><body>"
         f'<header><h1>{escaped(name)}</h1><p class="soft">Data quality and exchange report, made on {escaped(made)}.'
         f"{place}</p></header><main>{body}</main>"
-        "<footer>Made by <code>bobbin pipeline report</code>. Times in charts are TAI, all others UTC; 1 kB is 1,000 "
+        "<footer>Made by <code>bobbin pipeline report</code>. All times are UTC; 1 kB is 1,000 "
         "bytes, 1 KiB is 1,024.</footer></body></html>\n"
     )

@@ -10,7 +10,17 @@ from typing import Final
 
 from bobbin.pipeline.report import charts
 from bobbin.pipeline.report.charts import Column, Part
-from bobbin.pipeline.report.figures import Balance, Derived, Figures, Quarantine, Ranking, RunFigures, Sizes, Timeline
+from bobbin.pipeline.report.figures import (
+    DAMAGED,
+    Balance,
+    Derived,
+    Figures,
+    Quarantine,
+    Ranking,
+    RunFigures,
+    Sizes,
+    Timeline,
+)
 from bobbin.pipeline.report.pieces import Markup, bar, code, details, legend, section, table, tag
 from bobbin.pipeline.report.words import (
     count,
@@ -92,7 +102,7 @@ def over_time(timeline: Timeline) -> str:
     if not timeline.buckets:
         return section("Volume over time", "No record of this lake says when it was made.", "")
     unit = width(timeline.width)
-    lead = f"By the time that records say of themselves, in TAI; each column is one {unit}."
+    lead = f"By the time that records say of themselves, in UTC; each column is one {unit}."
     if timeline.first is not None and timeline.last is not None:
         lead += f" The earliest record is of {moment(timeline.first)}, the latest of {moment(timeline.last)}."
     if timeline.earlier or timeline.later:
@@ -112,7 +122,7 @@ def over_time(timeline: Timeline) -> str:
         + charts.columns(f"Bytes of content per {unit}", "The same for bytes.", content, axis=size, height=170)
         + details(
             table(
-                (unit.capitalize() + " (TAI)", "Records", "Content"),
+                (unit.capitalize() + " (UTC)", "Records", "Content"),
                 [(when, count(number), size(content)) for when, number, content in shown if number],
                 numbers=(1, 2),
             )
@@ -320,6 +330,8 @@ def _result(one: RunFigures) -> str:
         return "; ".join(one.notes)
     if one.job == RECONCILE:
         return ", ".join(f"{count(one.counts[key])} {word}" for key, word, _ in _COMPARED if key in one.counts)
+    if one.job == DAMAGED:
+        return "; ".join(one.notes)
     return ", ".join(
         f"{counted(value, 'row')} in {name}" if "/" in name else f"{count(value)} {name}"
         for name, value in one.outputs.items()
@@ -394,4 +406,6 @@ def tables(figures: Figures) -> str:
     rows = [(one.name, count(one.number), count(one.rows), count(one.files), size(one.bytes)) for one in figures.tables]
     lead = "As the manifests describe them; these are the states that this page is about."
     body = table(("Table", "Manifest", "Rows", "Files", "On disk"), rows, numbers=(1, 2, 3, 4))
+    if figures.tables_total > len(figures.tables):
+        body += f'<p class="soft">{counted(figures.tables_total - len(figures.tables), "older table")} not listed.</p>'
     return section("Tables", lead, body)

@@ -89,7 +89,7 @@ def width(number: int) -> str:
 
 
 def moment(second: int, bucket: int = 1) -> str:
-    """A TAI second by the calendar, as exactly as a bucket of that many seconds deserves."""
+    """A Unix second by the calendar, in UTC, as exactly as a bucket of that many seconds deserves."""
     try:
         when = datetime.fromtimestamp(second, UTC)
     except (OverflowError, OSError, ValueError):

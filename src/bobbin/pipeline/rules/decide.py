@@ -6,6 +6,8 @@ no rule can look past it, whatever it negates.
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +15,7 @@ from pyspark.sql import functions as f
 
 from bobbin.datalog.algebra import Plan
 from bobbin.errors import UsageError
+from bobbin.pipeline.rules import evaluate as evaluation
 from bobbin.pipeline.rules.body import Known
 from bobbin.pipeline.rules.evaluate import Answer, StratumRun, evaluate
 from bobbin.pipeline.rules.limits import DEFAULT, RuleLimits
@@ -25,6 +28,12 @@ from bobbin.policy.runtime_facts import RuntimeFacts
 
 MAY_SEND = "MaySend"
 """The records that may go to the peer, under the name that the protocol has for them."""
+
+_SELECTED: Final = (vocabulary.SELECT_HAVE, vocabulary.SELECT_ADVERTISED)
+_EXPORTS: Final[Mapping[Part, tuple[str, ...]]] = MappingProxyType(
+    {Part.OWN_SELECTOR: _SELECTED, Part.QUERY: (vocabulary.QUERYABLE,), Part.PEER_SELECTOR: _SELECTED}
+)
+"""What is wanted of each of the programs."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -64,6 +73,12 @@ def decide(
     return _Decision(policy, situation, executor, limits).decide()
 
 
+def check_executor(policy: LocalPolicy, executor: Executor | None) -> None:
+    """Refuse an executor that cannot do the rules of a plan, as far as these alone say so."""
+    for part in Part:
+        evaluation.check_executor(_plan_of(policy, part), _EXPORTS[part], executor)
+
+
 class _Decision:
     def __init__(
         self, policy: LocalPolicy, situation: Situation, executor: Executor | None, limits: RuleLimits
@@ -77,8 +92,7 @@ class _Decision:
     def decide(self) -> Decided:
         situation = self._situation
         records, claims = situation.records, situation.claims
-        exports = (vocabulary.SELECT_HAVE, vocabulary.SELECT_ADVERTISED)
-        own = self._run(Part.OWN_SELECTOR, situation.known(records, claims), exports)
+        own = self._run(Part.OWN_SELECTOR, situation.known(records, claims), _EXPORTS[Part.OWN_SELECTOR])
         chosen = self._settled(own.relations[vocabulary.SELECT_HAVE])
         offered = chosen
         if claims is not None and self._policy.offer_reads_claims:
@@ -86,7 +100,7 @@ class _Decision:
             offered = self._settled(offer.relations[vocabulary.SELECT_HAVE])
         visible = self._visible(offered)
         seen = WideTable(frame=_among(records.frame, visible, self._limits), rows=visible.rows)
-        peer = self._run(Part.PEER_SELECTOR, situation.known(seen, claims), exports)
+        peer = self._run(Part.PEER_SELECTOR, situation.known(seen, claims), _EXPORTS[Part.PEER_SELECTOR])
         both = _named(peer.relations[vocabulary.SELECT_HAVE]).join(_named(chosen), "record", "left_semi")
         return Decided(
             records={
@@ -108,7 +122,7 @@ class _Decision:
                 vocabulary.OWN_SELECTED: offered,
             }
         )
-        query = self._run(Part.QUERY, known, (vocabulary.QUERYABLE,))
+        query = self._run(Part.QUERY, known, _EXPORTS[Part.QUERY])
         found = query.relations[vocabulary.QUERYABLE]
         frame = found.frame.where(f.col("_1") == origin).select("_0")
         return self._settled(Relation(frame=frame, arity=1, weight=found.weight))

@@ -72,6 +72,13 @@ def evaluate(
     return Answer(relations=answers, runs=tuple(run.runs))
 
 
+def check_executor(plan: Plan, wanted: Collection[str], executor: Executor | None) -> None:
+    """Refuse an executor that cannot do a program, as far as the program alone says so."""
+    if executor is Executor.FRAMES:
+        for stratum in _relevant(plan, wanted):
+            frames.check(stratum)
+
+
 class _Evaluation:
     def __init__(self, known: Known, executor: Executor | None, limits: RuleLimits, uses: Mapping[str, int]) -> None:
         self.known = known

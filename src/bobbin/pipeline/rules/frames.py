@@ -15,16 +15,21 @@ from bobbin.pipeline.rules.relations import Relation, listed
 
 def execute(stratum: Fixpoint, known: Known, limits: RuleLimits) -> dict[str, Relation]:
     """The relations of a stratum, not computed yet."""
-    if stratum.recursive:
-        raise CannotExecute(
-            f"the rules for {' and '.join(sorted(stratum.predicates))} are recursive: data frames alone cannot do that"
-        )
+    check(stratum)
     rules = conjunctions(stratum)
     found = {}
     for union in stratum.unions:
         own = [rule for rule in rules if rule.predicate == union.predicate]
         found[union.predicate] = unite(own, known, limits, len(union.inputs[0].terms))
     return found
+
+
+def check(stratum: Fixpoint) -> None:
+    """Refuse a stratum that data frames cannot do."""
+    if stratum.recursive:
+        raise CannotExecute(
+            f"the rules for {' and '.join(sorted(stratum.predicates))} are recursive: data frames alone cannot do that"
+        )
 
 
 def unite(rules: Sequence[Conjunction], known: Known, limits: RuleLimits, arity: int) -> Relation:

@@ -5,9 +5,8 @@ fixed name is a column, any other field an element of ``extras``, a link an elem
 filters, and a negated literal about the same record one more filter. Only a ``Field`` whose name is a variable makes
 Spark spell out every field of a record, and only of those records that pass the other literals.
 
-The names of the fixed fields are reserved: no record has an extra header of such a name, so a fixed field is its
-column and nothing else. The claims of a peer have the same form, with the source of the claim between the record and
-what is claimed.
+Which column or list says what is in ``wide_rows``. The claims of a peer have the same form, with the source of the
+claim between the record and what is claimed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,12 @@ from pyspark.sql import functions as f
 from bobbin.datalog.local.conjunction import Read
 from bobbin.datalog.syntax import Constant, Term, Variable, Wildcard
 from bobbin.facts import relations
+from bobbin.pipeline import wide_rows
 from bobbin.pipeline.batches.describe import FIXED_FIELDS
+from bobbin.pipeline.wide_rows import HASHES, SINGLE_INDEX
 from bobbin.policy import vocabulary
 
-_HASHES: Final = {relations.BLOB_HASH: "blob_hash", relations.PLEX_HASH: "plex_hash"}
 _CLAIMS: Final = {vocabulary.ADVERTISED: relations.HAVE, vocabulary.ADVERTISED_FIELD: relations.FIELD}
-_SINGLE_INDEX: Final = "0"
 _ELEMENT: Final = "element"
 
 
@@ -107,7 +106,7 @@ class Star:
         column = self._column(fact)
         self._conditions.append(column.isNotNull())
         if fact.predicate == relations.FIELD:
-            self._bind(fact.terms[1], f.lit(_SINGLE_INDEX))
+            self._bind(fact.terms[1], f.lit(SINGLE_INDEX))
         self._bind(fact.terms[-1], column)
 
     def _take_array(self, fact: "_Fact") -> None:
@@ -132,17 +131,17 @@ class Star:
         if fact.is_array:
             return f.exists(_elements(fact), lambda one: self._all_equal(fact.terms, _parts(fact, one)))
         column = self._column(fact)
-        index = [f.lit(_SINGLE_INDEX)] if fact.predicate == relations.FIELD else []
+        index = [f.lit(SINGLE_INDEX)] if fact.predicate == relations.FIELD else []
         terms = fact.terms[1:] if fact.predicate == relations.FIELD else fact.terms
         return column.isNotNull() & self._all_equal(terms, [*index, column])
 
     @staticmethod
     def _column(fact: "_Fact") -> Column:
-        if fact.predicate in _HASHES:
-            return f.col(_HASHES[fact.predicate])
+        if fact.predicate in HASHES:
+            return f.col(HASHES[fact.predicate])
         name = fact.terms[0]
         assert isinstance(name, Constant), "a field whose name is a variable is read from the array of all fields"
-        return f.col(FIXED_FIELDS[name.value]).cast("string")
+        return wide_rows.fixed_field(name.value)
 
     # ---- terms -------------------------------------------------------------------------------------------------------
 
@@ -201,27 +200,11 @@ class _Fact(Struct, frozen=True):
 def _elements(fact: _Fact) -> Column:
     """The array that holds the facts of such a literal."""
     if fact.predicate == relations.RECORD_LINK:
-        return f.coalesce(
-            f.col("links"), f.array().cast("array<struct<name:string,index:int,data:string,target:string>>")
-        )
-    extras = f.coalesce(f.col("extras"), f.array().cast("array<struct<name:string,index:int,value:string>>"))
-    return extras if isinstance(fact.terms[0], Constant) else f.concat(_fixed_fields(), extras)
-
-
-def _fixed_fields() -> Column:
-    """The fixed fields of a record in the form of its extra headers, those that it has."""
-    fields = [
-        f.struct(
-            f.lit(name).alias("name"), f.lit(0).cast("int").alias("index"), f.col(column).cast("string").alias("value")
-        )
-        for name, column in FIXED_FIELDS.items()
-    ]
-    return f.filter(f.array(*fields), lambda one: one["value"].isNotNull())
+        return wide_rows.links()
+    return wide_rows.extras() if isinstance(fact.terms[0], Constant) else wide_rows.fields()
 
 
 def _parts(fact: _Fact, element: Column) -> list[Column]:
     """What an element says, in the order of the literal's arguments."""
-    names = (
-        ("name", "index", "data", "target") if fact.predicate == relations.RECORD_LINK else ("name", "index", "value")
-    )
+    names = wide_rows.LINK_PARTS if fact.predicate == relations.RECORD_LINK else wide_rows.FIELD_PARTS
     return [element[name].cast("string") for name in names]

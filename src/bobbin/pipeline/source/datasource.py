@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from bobbin.pipeline.source import columns, locations
 from bobbin.pipeline.source.options import parse
+from bobbin.pipeline.source.plain_errors import plainly
 from bobbin.pipeline.source.reader import Reader
 from bobbin.pipeline.source.stream import StreamReader
 
@@ -30,6 +31,7 @@ class BobbinSource(DataSource):
         """What the format is called."""
         return FORMAT
 
+    @plainly
     def schema(self) -> StructType:
         """The columns that the options name, or all of them; for paths that can be read."""
         options = parse(self.options)
@@ -37,10 +39,11 @@ class BobbinSource(DataSource):
             locations.find(path)
         return from_arrow_schema(columns.schema(options.columns or columns.NAMES))
 
+    @plainly
     def reader(self, schema: StructType) -> Reader:
         """For a query over what is there now."""
         return Reader(parse(self.options), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
         """For a query over what comes."""
-        return StreamReader(parse(self.options), schema)
+        return StreamReader(self.options, schema)

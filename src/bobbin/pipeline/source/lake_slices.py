@@ -5,7 +5,6 @@ that have a lake beside laces and bundles, and for those that want the wide colu
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import pyarrow as pa
 from blake3 import blake3
@@ -18,13 +17,11 @@ from bobbin.records.canonical import MARKLINE_SIZE
 from bobbin.records.ids import IdentifierError
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Record, read_trusted
-from bobbin.store.lake import staging
+from bobbin.store.lake import reading
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.manifest import DataFile
 from bobbin.store.lake.tables import RECORDS
-
-_ROWS: Final = 1_024
 
 
 class LakeSlice(Struct, frozen=True, kw_only=True):
@@ -63,9 +60,8 @@ def read(slice_: LakeSlice, schema: pa.Schema, *, verify: bool = True) -> Iterat
 
 def _records(slice_: LakeSlice, *, verify: bool) -> Iterator[Record]:
     lake = Lake.open(slice_.location)
-    with staging.opened(lake.files, slice_.file.path) as parquet:
-        for batch in parquet.iter_batches(batch_size=_ROWS, columns=RECORDS.schema.names, use_threads=False):
-            yield from map(_read, *(column.to_pylist() for column in batch.columns), [verify] * batch.num_rows)
+    for batch in reading.pieces(lake.files, slice_.file, RECORDS):
+        yield from map(_read, *(column.to_pylist() for column in batch.columns), [verify] * batch.num_rows)
 
 
 def _read(name: str, raw: bytes, verify: bool) -> Record:  # noqa: FBT001 -- the third column of a map

@@ -2,14 +2,13 @@
 
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from bobbin.config.layout import Layout, lace_around
 from bobbin.errors import ResourceError, UsageError
 from bobbin.pipeline.source.bundle_slices import is_bundle
-from bobbin.store.lake.files import LOCK
+from bobbin.store.lake.files import LOCK, local_path
 
 
 class Kind(StrEnum):
@@ -29,10 +28,10 @@ class Location(Struct, frozen=True):
 
 def find(name: str) -> Location:
     """What a path leads to. Workers open it by the same name, so it must mean the same to them."""
-    parts = urlsplit(name)
-    if len(parts.scheme) > 1 and parts.scheme != "file":
+    local = local_path(name)
+    if local is None:
         raise UsageError(f"{name}: the source bobbin reads folders and files; `bobbin pipeline ingest` reads addresses")
-    path = Path(unquote(parts.path) if parts.scheme == "file" else name).absolute()
+    path = Path(local).absolute()
     try:
         return Location(_kind(path), path)
     except OSError as error:

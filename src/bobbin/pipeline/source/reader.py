@@ -21,6 +21,7 @@ from bobbin.pipeline.source.lace_slices import LaceSlice
 from bobbin.pipeline.source.lake_slices import LakeSlice
 from bobbin.pipeline.source.locations import Kind
 from bobbin.pipeline.source.options import Mode, Options
+from bobbin.pipeline.source.plain_errors import plain_rows, plainly
 
 if TYPE_CHECKING:
     from bobbin.pipeline.source.conditions import Condition
@@ -59,6 +60,9 @@ class Reader(DataSourceReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
         """Take what helps; give back what Spark is to look at."""
+        return plain_rows(self._push(filters))
+
+    def _push(self, filters: list[Filter]) -> Iterator[Filter]:
         is_lace = all(locations.find(path).kind is Kind.LACE for path in self._options.paths)
         for filter_ in filters:
             condition = condition_of(filter_)
@@ -69,6 +73,7 @@ class Reader(DataSourceReader):
             if not is_lace or not lace_statement.is_exact(condition):
                 yield filter_
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         """A partition for each slice."""
         return [InputPartition(slice_) for path in self._options.paths for slice_ in self._plan(path)]
@@ -88,4 +93,6 @@ class Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice. Where there is no slice at all, Spark asks for the rows of nothing."""
         slice_: Slice | None = partition.value
-        return iter(()) if slice_ is None else read_slice(slice_, self._schema, verify=self._options.verify)
+        if slice_ is None:
+            return iter(())
+        return plain_rows(read_slice(slice_, self._schema, verify=self._options.verify))

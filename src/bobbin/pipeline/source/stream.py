@@ -9,7 +9,8 @@ Removals are not part of the stream. A record that was removed before its batch 
 removed later has appeared, and stays in whatever was made from it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from bobbin.errors import UsageError
 from bobbin.pipeline.source import lace_slices, locations
 from bobbin.pipeline.source.lace_slices import Moment
 from bobbin.pipeline.source.locations import Kind
-from bobbin.pipeline.source.options import Options
+from bobbin.pipeline.source.options import Options, parse
+from bobbin.pipeline.source.plain_errors import plain_rows, plainly
 from bobbin.pipeline.source.reader import read_slice, schema_of
 from bobbin.store.base import StoreError
 
@@ -65,20 +67,37 @@ def check(now: Moment, offset: Offset) -> int:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads one lace as it grows."""
+    """Reads one lace as it grows.
 
-    def __init__(self, options: Options, wanted: StructType) -> None:
-        if len(options.paths) != 1:
-            raise UsageError(f"a stream reads one lace, not {len(options.paths)} paths; begin one for each")
-        location = locations.find(options.paths[0])
-        if location.kind is not Kind.LACE:
-            raise UsageError(f"a stream reads a lace; {location.path} is a {location.kind.value}")
-        self._options: Final = options
-        self._schema: Final = schema_of(wanted)
-        self._folder: Final = location.path
+    Nothing is looked at before the first offset is asked for: an error of a reader that is only being made is lost in
+    Spark, behind one about a reader that it does not have.
+    """
+
+    def __init__(self, given: Mapping[str, str], wanted: StructType) -> None:
+        self._given: Final = dict(given)
+        self._wanted: Final = wanted
         self._target: int | None = None
         """Where a stream of what is there now ends."""
 
+    @cached_property
+    def _options(self) -> Options:
+        return parse(self._given)
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return schema_of(self._wanted)
+
+    @cached_property
+    def _folder(self) -> Path:
+        paths = self._options.paths
+        if len(paths) != 1:
+            raise UsageError(f"a stream reads one lace, not {len(paths)} paths; begin one for each")
+        location = locations.find(paths[0])
+        if location.kind is not Kind.LACE:
+            raise UsageError(f"a stream reads a lace; {location.path} is a {location.kind.value}")
+        return location.path
+
+    @plainly
     def initialOffset(self) -> Offset:  # noqa: N802 -- Spark's names, here and below
         """Where a new stream begins."""
         now = lace_slices.moment(self._folder)
@@ -87,11 +106,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError(f"startingId is {start}, and {self._folder} has given out ids up to {now.high_water}")
         return offset_at(now, start)
 
+    @plainly
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """How many records a batch takes."""
         limit = self._options.records_per_batch_max
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
+    @plainly
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Where the next batch ends."""
         now = lace_slices.moment(self._folder)
@@ -101,15 +122,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, lace_slices.last_of(self._folder, begin, limit.max_rows))
         return start if end <= begin else offset_at(now, end)
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Take what is there now for all that there will be."""
         self._target = lace_slices.moment(self._folder).high_water
 
+    @plainly
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """Where the lace is, for whoever watches the stream."""
         now = lace_slices.moment(self._folder)
         return offset_at(now, now.high_water)
 
+    @plainly
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """A partition for each slice of a batch."""
         now = lace_slices.moment(self._folder)
@@ -119,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
-        return read_slice(partition.value, self._schema, verify=self._options.verify)
+        return plain_rows(read_slice(partition.value, self._schema, verify=self._options.verify))
 
     def commit(self, end: Offset) -> None:
         """A lace keeps its records whether or not somebody has read them."""

@@ -119,7 +119,7 @@ def read_manifest(files: Files, table: str) -> Manifest:
     """The current manifest of a table; the empty one if there is none."""
     path = manifest_path(table)
     raw = read_or_none(files, path)
-    return manifests.empty(table) if raw is None else manifests.decode(raw, where=path, table=table)
+    return manifests.empty(table) if raw is None else manifests.decode(raw, where=_where(files, path), table=table)
 
 
 def numbers(files: Files, table: str) -> list[int]:
@@ -141,10 +141,14 @@ def find_history(files: Files, table: str, number: int) -> Manifest | None:
     raw = read_or_none(files, path)
     if raw is None:
         return None
-    found = manifests.decode(raw, where=path, table=table)
+    found = manifests.decode(raw, where=_where(files, path), table=table)
     if found.number != number:
         raise DamagedLake(f"{path} of the lake {files!r} holds the manifest {found.number}")
     return found
+
+
+def _where(files: Files, path: str) -> str:
+    return f"{path} of the lake {files!r}"
 
 
 # ---- committing, under the lake's lock -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ run goes on. Both end with the process that holds them, however it ends: a claim
 import errno
 import fcntl
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,8 @@ LOCK: Final = "lake.json"
 
 LOCK_WAIT_SECONDS_MAX: Final = 60.0
 _LOCK_PAUSE_SECONDS: Final = 0.02
+
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
 
 TEMPORARY: Final = ".tmp"
 """How the name of a file ends that is still being written. It also begins with a dot."""
@@ -283,21 +286,38 @@ class LocalFiles:
         return temporary
 
 
+def is_address(name: str) -> bool:
+    """Whether a name is an address (``hdfs://…``) and no path: a folder may well be called ``lake:prod``."""
+    return _ADDRESS.match(name) is not None
+
+
+def local_path(name: str) -> str | None:
+    """The path that a name means on this machine, where it means one; else it is an address elsewhere."""
+    if not is_address(name):
+        return name
+    address = urlsplit(name)
+    if address.scheme != "file":
+        return None
+    if address.netloc not in {"", "localhost"} or address.query or address.fragment:
+        raise UsageError(
+            f"{name} is no file or folder of this machine; file:///PATH is one, with %XX for what is special there"
+        )
+    return unquote(address.path)
+
+
 def is_elsewhere(location: str | Path) -> bool:
     """Whether a lake is at an address that takes a session of Spark to reach."""
-    scheme = "" if isinstance(location, Path) else urlsplit(location).scheme
-    return len(scheme) > 1 and scheme != "file"
+    return isinstance(location, str) and local_path(location) is None
 
 
 def local_files(location: str | Path) -> LocalFiles:
     """The files of a lake in a folder, named by a path or a ``file:`` address."""
-    text = str(location)
-    parts = urlsplit(text)
-    if isinstance(location, Path) or len(parts.scheme) <= 1:
-        return LocalFiles(Path(text))
-    if is_elsewhere(text) or parts.netloc not in {"", "localhost"}:
-        raise UsageError(f"{text} is no folder of this machine; a lake elsewhere needs a session of Spark to reach it")
-    return LocalFiles(Path(unquote(parts.path)))
+    path = location if isinstance(location, Path) else local_path(location)
+    if path is None:
+        raise UsageError(
+            f"{location} is no folder of this machine; a lake elsewhere needs a session of Spark to reach it"
+        )
+    return LocalFiles(Path(path))
 
 
 def read_or_none(files: Files, path: str) -> bytes | None:

@@ -62,8 +62,7 @@ class Lake:
         with translated(f"making a lake at {location} failed"):
             if files.exists(LOCK):
                 raise UsageError(f"there is a lake at {location} already")
-            if files.list(""):
-                raise UsageError(f"{location} is not empty; a lake begins in a folder of its own")
+            _require_empty(files, location)
             mark = _Mark(_NAME, VERSION, tai_now())
             files.write_new(LOCK, msgspec.json.format(msgspec.json.encode(mark), indent=1) + b"\n")
         return cls(files, str(location))
@@ -92,6 +91,16 @@ class Lake:
             return cls.open(location, files=files)
         except NoLake:
             return cls.create(location, files=files)
+
+    @classmethod
+    def check_place(cls, location: str | Path, *, files: Files | None = None) -> None:
+        """Raise what ``open_or_create`` would, without making anything."""
+        files = files if files is not None else local_files(location)
+        try:
+            cls.open(location, files=files)
+        except NoLake:
+            with translated(f"looking at {location} failed"):
+                _require_empty(files, location)
 
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that have been written."""
@@ -126,22 +135,22 @@ class Lake:
         return self.files.uri(file if isinstance(file, str) else file.path)
 
     def report(self, run: str) -> Report | None:
-        """The report of one run, or None."""
-        if run not in commits.reported(self.files):
-            return None
-        return self._report(run)
+        """The report of one run; None if there is none, or that is no name of a run."""
+        path = commits.report_path(run)
+        raw = read_or_none(self.files, path) if reports.is_run(run) else None
+        return None if raw is None else reports.decode(raw, where=f"{path} of the lake {self.location}")
 
     def reports(self) -> Iterator[Report]:
         """The reports of all runs that were committed, the newest first."""
-        for run in reversed(commits.reported(self.files)):
-            yield self._report(run)
+        for run in self.runs():
+            found = self.report(run)
+            if found is None:
+                raise DamagedLake(f"{commits.report_path(run)} of the lake {self.location} is gone")
+            yield found
 
-    def _report(self, run: str) -> Report:
-        path = commits.report_path(run)
-        raw = read_or_none(self.files, path)
-        if raw is None:
-            raise DamagedLake(f"{path} of the lake {self.location} is gone")
-        return reports.decode(raw, where=f"{path} of the lake {self.location}")
+    def runs(self) -> list[str]:
+        """The names of all runs that were committed, the newest first."""
+        return commits.reported(self.files)[::-1]
 
     def begin(self, job: str, *, plan: str | None = None) -> "Run":
         """Begin a run, after completing or removing what dead ones have left."""
@@ -152,6 +161,11 @@ class Lake:
             commits.sweep(self.files)
             claim = self.files.claim(commits.running_path(run), content)
         return Run(self, run, job=job, plan=plan, claim=claim, mark=content)
+
+
+def _require_empty(files: Files, location: str | Path) -> None:
+    if files.list(""):
+        raise UsageError(f"{location} is not empty; a lake begins in a folder of its own")
 
 
 def _new_name() -> str:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from bobbin.store.lake import staging, tables
 from bobbin.store.lake.errors import DamagedLake, LakeError, translated
 from bobbin.store.lake.files import Files
-from bobbin.store.lake.manifest import DataFile
+from bobbin.store.lake.lake import Lake
+from bobbin.store.lake.manifest import DataFile, Manifest
 
 PIECE_BYTES_MAX: Final = 4 << 20
 PIECE_ROWS_MAX: Final = 8_192
@@ -34,6 +35,38 @@ def open_file(files: Files, file: DataFile) -> Any:  # noqa: ANN401 -- pyarrow h
         parquet.close(force=True)
         raise DamagedLake(f"{path} of the lake {files!r} has {found} rows; its manifest says {file.rows}")
     return parquet
+
+
+def check_files(lake: Lake, manifest: Manifest) -> None:
+    """Refuse a manifest whose files are not there, or not as long as they were, before anything is made of the rest.
+
+    A file that the current manifest of its table names is damage then. One of an older manifest may have been cleaned
+    away meanwhile, and whoever begins anew finds the table in other files.
+    """
+    for file in manifest.files:
+        fault = _fault(lake.files, file)
+        if fault is None:
+            continue
+        if all(file.path != one.path for one in lake.manifest(manifest.table).files):
+            raise LakeError(
+                f"{file.path} of the lake {lake.location} {fault}: the table {manifest.table} is in other files by "
+                "now. Run the job again",
+                retry=True,
+            )
+        raise DamagedLake(
+            f"{file.path} of the lake {lake.location} {fault}, and the table {manifest.table} needs it. Nothing was "
+            "changed; `bobbin lake check` lists all that is wrong"
+        )
+
+
+def _fault(files: Files, file: DataFile) -> str | None:
+    """What is wrong with a file, as far as the file system knows."""
+    with translated(f"looking at {file.path} of the lake {files!r} failed"):
+        try:
+            size = files.size(file.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "is lost"
+    return None if size == file.bytes else f"has {size:,} bytes, and its manifest says {file.bytes:,}"
 
 
 def pieces(

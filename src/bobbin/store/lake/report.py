@@ -1,5 +1,6 @@
 """What a run did, as it is written into the lake when the run is committed."""
 
+import re
 from typing import Annotated, Final
 
 import msgspec
@@ -7,11 +8,18 @@ from msgspec import Meta, Struct
 
 from bobbin.store.lake.errors import DamagedLake
 
-RUN_PATTERN: Final = r"^[0-9]{8}T[0-9]{6}Z-[0-9]{6}-[0-9a-f]{4}\Z"
+RUN: Final = r"[0-9]{8}T[0-9]{6}Z-[0-9]{6}-[0-9a-f]{4}"
 """When it began, in UTC, to the microsecond, and four random digits. Names of runs sort by time."""
+RUN_PATTERN: Final = rf"^{RUN}\Z"
+_RUN: Final = re.compile(RUN_PATTERN, re.ASCII)
 
 RunId = Annotated[str, Meta(pattern=RUN_PATTERN)]
 Counts = dict[str, int]
+
+
+def is_run(name: str) -> bool:
+    """Whether a text is the name of a run."""
+    return _RUN.match(name) is not None
 
 
 class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,8 +2,8 @@
 
 From the outside in: the file's structure, as SQLite sees it; the tables and indexes; then each record, in full with
 its signature, and that its key, its wide row, its headers and its links say exactly what the record says; then what no
-record answers for: rows without a record, counts, numbers, refusals. A finding names a place and a fault; the walk
-goes on after it as far as the damage allows. Nothing is repaired.
+record answers for: rows without a record, counts, numbers, refusals; then the messages of tangles. A finding names a
+place and a fault; the walk goes on after it as far as the damage allows. Nothing is repaired.
 """
 
 from collections.abc import Iterator
@@ -55,6 +55,7 @@ def check(connection: apsw.Connection, *, progress: Progress | None) -> Iterator
     yield from _guarded("refusals", _check_refusals(connection))
     yield from _guarded("quarantine", _check_quarantine(connection))
     yield from _guarded("changes", _check_changes(connection))
+    yield from _guarded("tangles", _check_tangles(connection))
 
 
 def _guarded(where: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -69,6 +70,12 @@ def _check_file(connection: apsw.Connection) -> Iterator[Finding]:
     for (message,) in connection.execute("PRAGMA integrity_check"):
         if message != "ok":
             yield Finding("file", message)
+
+
+def _check_tangles(connection: apsw.Connection) -> Iterator[Finding]:
+    from bobbin.store.sqlite import tangle_check  # noqa: PLC0415 -- a check is rare, and what it needs here is slow
+
+    yield from tangle_check.check(connection)
 
 
 def _check_quarantine(connection: apsw.Connection) -> Iterator[Finding]:

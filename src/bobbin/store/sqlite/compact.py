@@ -10,7 +10,7 @@ from typing import Final
 
 import apsw
 
-from bobbin.store.sqlite import tally
+from bobbin.store.sqlite import tally, tangle_rows
 from bobbin.store.sqlite.connection import transaction
 
 _UNUSED_TEXTS: Final = """
@@ -26,8 +26,9 @@ _UNUSED_PLACES: Final = (
 
 
 def drop_unused(connection: apsw.Connection) -> None:
-    """Drop dictionary values that no record uses."""
+    """Drop dictionary values that no record uses, and tangles of which nothing is left."""
     with transaction(connection):
+        tangle_rows.drop_unused(connection)
         before = connection.total_changes()
         connection.execute(_UNUSED_TEXTS)
         connection.execute(_UNUSED_PLACES)

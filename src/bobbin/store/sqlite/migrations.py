@@ -25,7 +25,11 @@ def _add_version_2(connection: apsw.Connection) -> None:
     connection.execute(schema.VERSION_2)
 
 
-STEPS: Final[tuple[Step, ...]] = (_create_version_1, _add_version_2)
+def _add_version_3(connection: apsw.Connection) -> None:
+    connection.execute(schema.VERSION_3)
+
+
+STEPS: Final[tuple[Step, ...]] = (_create_version_1, _add_version_2, _add_version_3)
 VERSION: Final = len(STEPS)
 """The version that this program writes."""
 

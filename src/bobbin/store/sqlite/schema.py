@@ -10,6 +10,11 @@
 ``tally``               one row: counts and sizes, and the generation of the numbers in ``place`` and ``text``
 ``change``              every removal, refusal and lifted refusal, in order (since version 2)
 ``kept``                values that only save work, by kind and key (since version 2)
+``message``             messages of tangles by arrival, each with the record that it also is, if any (since version 3)
+``tangle``, ``member``  each tangle with its goal and its ghosts, and who is in it at which depth (since version 3)
+``lacking``             what keeps a message from being proven: ids of messages, or of their data (since version 3)
+``waiting``             records that are messages in form and cannot be accepted yet (since version 3)
+``tangle_tally``        one row: counts of messages, and what tells that they have changed (since version 3)
 ======================  ==============================================================================================
 
 ``AUTOINCREMENT`` is what keeps a ``StoreRecordId`` from being used twice: SQLite remembers the highest one, also when
@@ -137,4 +142,60 @@ CREATE TABLE kept(
   value BLOB NOT NULL,
   UNIQUE (kind, key)
 ) STRICT;
+"""
+
+VERSION_3: Final = """
+CREATE TABLE message(
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  raw BLOB NOT NULL,
+  erased INTEGER NOT NULL,
+  level INTEGER NOT NULL,
+  record INTEGER,
+  provisional INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX message_by_record ON message(record) WHERE record IS NOT NULL;
+CREATE INDEX message_by_level ON message(level) WHERE level = 1;
+
+CREATE TABLE tangle(
+  number INTEGER PRIMARY KEY,
+  root TEXT NOT NULL UNIQUE,
+  goal TEXT,
+  ghosts TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+
+CREATE TABLE member(
+  tangle INTEGER NOT NULL,
+  depth INTEGER NOT NULL,
+  message INTEGER NOT NULL,
+  level INTEGER NOT NULL,
+  PRIMARY KEY (tangle, depth, message)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX member_by_message ON member(message);
+CREATE INDEX member_by_level ON member(level) WHERE level = 1;
+
+CREATE TABLE lacking(
+  id TEXT NOT NULL,
+  message INTEGER NOT NULL,
+  PRIMARY KEY (id, message)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lacking_by_message ON lacking(message);
+
+CREATE TABLE waiting(
+  record INTEGER PRIMARY KEY,
+  reason TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE tangle_tally(
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  version INTEGER NOT NULL DEFAULT 0,
+  rewrites INTEGER NOT NULL DEFAULT 0,
+  messages INTEGER NOT NULL DEFAULT 0,
+  erased INTEGER NOT NULL DEFAULT 0,
+  interop INTEGER NOT NULL DEFAULT 0,
+  message_bytes INTEGER NOT NULL DEFAULT 0,
+  waiting INTEGER NOT NULL DEFAULT 0,
+  seen INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO tangle_tally(id) VALUES (1);
 """

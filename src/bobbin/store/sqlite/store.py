@@ -64,12 +64,15 @@ from bobbin.store.sqlite import (
     refusals,
     rows,
     tally,
+    tangle_rows,
+    tangles,
 )
 from bobbin.store.sqlite.connection import Access, Source, transaction
 from bobbin.store.sqlite.dictionary import Place, Places, Texts
 from bobbin.store.sqlite.readers import Readers
 from bobbin.store.sqlite.snapshot import SqliteSnapshot
 from bobbin.store.sqlite.tally import Tally
+from bobbin.store.sqlite.tangles import SqliteTangles
 
 Item = TypeVar("Item")
 Puts: TypeAlias = list[Put]
@@ -212,18 +215,25 @@ class SqliteStore:
     def remove(self, hash: HashText, *, reason: str) -> bool:
         """Take a record and its facts out and refuse it from now on. False if it was not there (still refused).
 
-        With it goes everything that was kept to save work: what the record says may stand there too.
+        With it goes everything that was kept to save work: what the record says may stand there too. If it is a message
+        of a tangle, that loses its data.
         """
-        kind, _ = ids.parse_hash(hash)
+        ids.parse_hash(hash)
         with self._writing() as write:
             number = lookup.locate(self._connection, hash)
             if number is not None:
-                write.counts.record_bytes -= rows.delete(self._connection, number)
-                write.counts.add(kind, -1)
-            refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
-            what = changes.What.REFUSED if number is None else changes.What.REMOVED
-            changes.add(self._connection, what, hash)
-            keeping.clear(self._connection)
+                tangles.forget_record(self._connection, number)
+            return self._take_out(hash, write, reason)
+
+    def _take_out(self, hash: HashText, write: _Write, reason: str) -> bool:
+        number = lookup.locate(self._connection, hash)
+        if number is not None:
+            write.counts.record_bytes -= rows.delete(self._connection, number)
+            write.counts.add(ids.parse_hash(hash)[0], -1)
+        refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
+        what = changes.What.REFUSED if number is None else changes.What.REMOVED
+        changes.add(self._connection, what, hash)
+        keeping.clear(self._connection)
         return number is not None
 
     def lift(self, hash: HashText) -> bool:
@@ -244,6 +254,19 @@ class SqliteStore:
         """Forget every row of the quarantine, and what was only counted; how many rows there were."""
         with self._writing() as write:
             return quarantine.release_all(self._connection, write.counts)
+
+    @property
+    def tangles(self) -> SqliteTangles[_Write]:
+        """The messages of tangles that are kept beside the records."""
+        self._require_open()
+        return SqliteTangles(
+            self._connection,
+            self._readers,
+            writing=self._writing,
+            put=self._put,
+            take_out=self._take_out,
+            read_only=self._source.access is not Access.WRITE,
+        )
 
     def keep(self, kind: str, key: str, value: bytes | None) -> None:
         """Keep a value that only saves work, in place of what was there; None takes it out. Nobody is woken."""
@@ -322,6 +345,7 @@ class SqliteStore:
         self._require_open()
         with self._readers.lend() as moment, faults.translated(self._path):
             counts = tally.read(moment.connection)
+            messages = tangle_rows.read_tally(moment.connection)
             return Stat(
                 records=counts.records(),
                 record_bytes=counts.record_bytes,
@@ -331,6 +355,11 @@ class SqliteStore:
                 high_water=moment.high_water,
                 file_bytes=sum(path.stat().st_size for path in self._files() if path.exists()),
                 schema_version=migrations.version_of(moment.connection),
+                messages=messages.messages,
+                messages_erased=messages.erased,
+                messages_interop=messages.interop,
+                messages_waiting=messages.waiting,
+                message_bytes=messages.message_bytes,
             )
 
     def _files(self) -> tuple[Path, ...]:

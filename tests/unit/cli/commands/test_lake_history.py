@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.cli.commands import lake_history
+from bobbin.pipeline.jobs.ingest import REASON
 from bobbin.store.lake.compact import compact
 from bobbin.store.lake.lake import Lake
 from tests.support.lake_tables import ingest
@@ -30,7 +32,22 @@ def test_runs_come_newest_first(lake: Lake, cli: Cli) -> None:
     assert rows[1]["counts"] == {"in": 3, "stored": 3, "duplicate": 0, "quarantined": 0}
     lines = cli("lake", "history", lake.location, "--limit", "2").lines
     assert len(lines) == 2
-    assert "3 in, 3 stored, 0 duplicate, 0 quarantined → records 2, quarantine 2" in lines[1]
+    assert "3 in, 3 stored → records 2, quarantine 2" in lines[1]
+
+
+def test_a_line_says_what_there_was_and_nothing_else(tmp_path: Path, cli: Cli) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    with lake.begin("ingest") as run:
+        counts = {"in": 1_203, "stored": 1_200, "duplicate": 0, "quarantined": 3, "quarantined_before": 1}
+        run.commit(counts=counts | {"reason:blob-digest": 2, "reason:malformed-hash": 1})
+    with lake.begin("select") as run:
+        run.replace("selections/0123456789abcdef")
+        run.commit(counts={"MaySend": 0}, outputs={"selections/0123456789abcdef": 0})
+    newest, oldest = cli("lake", "history", lake.location).lines
+    said = "1,203 in, 1,200 stored, 3 quarantined (2 blob-digest, 1 malformed-hash), 1 quarantined before"
+    assert oldest.split("  ")[-2:] == [said, lake.runs()[1]]
+    assert newest.split("  ")[-2:] == ["nothing → selections/0123… 1", lake.runs()[0]]
+    assert lake_history._REASON == REASON
 
 
 def test_the_manifests_of_one_table(lake: Lake, cli: Cli) -> None:

@@ -57,4 +57,5 @@ def test_no_lake_and_a_damaged_one(tmp_path: Path, lake: Lake, cli: Cli) -> None
     lake.files.replace("records/manifest.json", b"{}")
     answer = cli("lake", "stat", lake.location, "--json")
     assert answer.code == 3
-    assert "records/manifest.json is no manifest" in answer.error["message"]
+    assert "is no manifest" in answer.error["message"]
+    assert "records/manifest.json of the lake" in answer.error["message"]

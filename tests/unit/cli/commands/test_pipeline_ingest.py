@@ -50,6 +50,14 @@ def test_what_makes_no_sense_is_said_before_spark_starts(cli: Cli, tmp_path: Pat
     assert missing.code == 4
     assert "there is no source" in missing.err
     assert cli("pipeline", "ingest", tmp_path / "x.lake", "-").code == 2
-    assert cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--format", "bundle").code == 2
-    assert cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--format", "csv").code == 2
+    assert cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--form", "bundle").code == 2
+    assert cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--form", "csv").code == 2
     assert not (tmp_path / "x.lake").exists()
+
+
+def test_the_older_name_of_the_form_is_taken_and_not_shown(cli: Cli, tmp_path: Path) -> None:
+    old = cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--format", "bundle")
+    assert (old.code, "--form files reads the files in it" in old.err) == (2, True)
+    both = cli("pipeline", "ingest", tmp_path / "x.lake", tmp_path, "--format", "bundle", "--form", "bundle")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+    assert "--format" not in cli("pipeline", "ingest", "--help").text

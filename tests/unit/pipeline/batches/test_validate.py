@@ -8,7 +8,7 @@ import pytest
 from blake3 import blake3
 
 from bobbin.errors import UsageError
-from bobbin.pipeline.batches.validate import CHECKED, Counts, Rows, check_column, tally_row
+from bobbin.pipeline.batches.validate import CHECKED, NO_BYTES, Counts, Rows, check_column, tally_row
 from bobbin.pipeline.reading.parts import Tally
 from bobbin.records.bundle import BundleReader, Damage, Extent, Piece, Run
 from bobbin.records.reasons import InvalidRecord
@@ -144,12 +144,25 @@ def test_a_column_that_is_a_slice_of_another_is_read_from_its_own_begin() -> Non
     assert [row["digest"] for row in found] == [blake3(b"bad").digest(), None, blake3(b"worse").digest()]
 
 
-@pytest.mark.parametrize(("offset", "where"), [(101, "row 101 of x.parquet"), (None, "x.parquet")])
-def test_a_null_is_an_error_since_the_column_may_be_missing(offset: int | None, where: str) -> None:
+def test_a_null_is_rejected_by_itself() -> None:
+    raws = pa.array([RECORDS[0].raw, None, b"", None], pa.binary())
+    counts = Counts()
+    good, null, empty, other = rows_of([check_column(raws, lambda row: ("x.parquet", row), counts, part=0)])
+    assert (good["record"], good["reason"]) == (RECORDS[0].hash, None)
+    for row, place in ((null, 1), (other, 3)):
+        assert (row["record"], row["raw"], row["source"], row["offset"]) == (None, b"", "x.parquet", place)
+        assert (row["reason"], row["detail"]) == (NO_BYTES, "the column is null in this row")
+        assert row["digest"] == blake3(b"").digest()
+    assert empty["reason"] not in {None, NO_BYTES}
+    assert (counts.records, counts.rejected, counts.rejected_bytes, counts.reasons[NO_BYTES]) == (1, 3, 0, 2)
+
+
+@pytest.mark.parametrize(("offset", "where"), [(101, "row 101 of s3a://b/x.parquet"), (None, "s3a://b/x.parquet")])
+def test_a_null_elsewhere_is_an_error_since_the_column_may_be_missing(offset: int | None, where: str) -> None:
     raws = pa.array([RECORDS[0].raw, None, None], pa.binary())
     counts = Counts()
     with pytest.raises(UsageError, match=f"^{where} has no bytes"):
-        check_column(raws, lambda row: ("x.parquet", offset) if row == 1 else ("wrong", row), counts, part=0)
+        check_column(raws, lambda row: ("s3a://b/x.parquet", offset) if row == 1 else ("wrong", row), counts, part=0)
     assert counts == Counts()
 
 

@@ -11,6 +11,7 @@ from msgspec import structs
 from bobbin.facts.extract import extract
 from bobbin.pipeline import frames
 from bobbin.pipeline.jobs import facts
+from bobbin.pipeline.wide_rows import VIEWS
 from bobbin.records.record import Record, build_blob
 from bobbin.store.lake.compact import compact
 from bobbin.store.lake.errors import DamagedLake
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def stated(session: "SparkSession", lake: Lake) -> list[tuple[str, tuple[str, ...]]]:
     """Every tuple of every view."""
     wide = frames.read(session, lake, lake.manifest("facts"))
-    return sorted((name, tuple(row)) for name, view in facts.VIEWS.items() for row in view(wide).collect())
+    return sorted((name, tuple(row)) for name, view in VIEWS.items() for row in view(wide).collect())
 
 
 def expected(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...]]]:

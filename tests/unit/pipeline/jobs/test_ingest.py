@@ -19,6 +19,7 @@ from bobbin.pipeline.reading.parts import SEVERAL, Part, Tally
 from bobbin.pipeline.reading.sources import Form, Format, Source, find_sources
 from bobbin.records import jsonl
 from bobbin.records.record import build_blob
+from bobbin.store.lake.check import check
 from bobbin.store.lake.errors import Conflict
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.report import Report
@@ -250,7 +251,7 @@ def test_a_part_that_is_read_again_has_a_number_that_no_other_part_ever_had(monk
     assert not {part.number for part in parts if part.source == 1} & set(checked.void)
 
 
-def test_parquet_files_elsewhere_must_have_the_column_and_no_nulls(spark: "SparkSession", tmp_path: Path) -> None:
+def test_parquet_files_elsewhere_must_have_the_column(spark: "SparkSession", tmp_path: Path) -> None:
     records = some_records(3, 5)
     lake = Lake.create(tmp_path / "lake")
 
@@ -266,10 +267,24 @@ def test_parquet_files_elsewhere_must_have_the_column_and_no_nulls(spark: "Spark
     ):
         with pytest.raises(UsageError, match=reason):
             ingest.run(spark, lake, [good, elsewhere("b.parquet", table)])
-    with pytest.raises(UsageError, match=r"row 1 of .*c\.parquet has no bytes"):
-        ingest.run(spark, lake, [good, elsewhere("c.parquet", pa.table({"raw": [raws[0], None]}))])
     assert lake.tables() == ()
     assert ingest.run(spark, lake, [good]).counts["stored"] == 3
+
+
+def test_a_null_in_a_parquet_file_goes_to_the_quarantine_alone(spark: "SparkSession", tmp_path: Path) -> None:
+    records, lake = some_records(3, 5), Lake.create(tmp_path / "lake")
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"raw": pa.array([records[0].raw, None, records[1].raw, None], pa.binary())}), path)
+    counts = ingest.run(spark, lake, find_sources([str(path)])).counts
+    assert (counts["in"], counts["stored"], counts["quarantined"], counts[f"{ingest.REASON}no-bytes"]) == (4, 2, 2, 2)
+    kept = frames.read(spark, lake, lake.manifest("quarantine")).orderBy("offset").collect()
+    assert [(row.source, row.offset, bytes(row.raw), row.size) for row in kept] == [
+        (str(path.resolve()), 1, b"", 0),
+        (str(path.resolve()), 3, b"", 0),
+    ]
+    assert list(check(lake)) == []
+    again = ingest.run(spark, lake, find_sources([str(path)])).counts
+    assert (again["duplicate"], again["quarantined_before"]) == (2, 2)
 
 
 def test_a_run_that_only_notes_how_far_it_is_leaves_derived_tables_current(

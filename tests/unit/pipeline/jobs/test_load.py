@@ -12,13 +12,14 @@ from bobbin.errors import ResourceError, UsageError
 from bobbin.lace import Lace
 from bobbin.pipeline.jobs import export, load
 from bobbin.pipeline.jobs.cursors import LoadCursor
-from bobbin.pipeline.reading.sources import find_sources
+from bobbin.pipeline.reading.sources import MissingSource, find_sources
 from bobbin.pipeline.source import columns, lake_slices
 from bobbin.records.bundle import BundleReader
 from bobbin.records.record import Record
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.report import Report
 from tests.conformance import samples
+from tests.support.lake_tables import stage
 from tests.support.lakes import some_records, store
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ def test_a_damaged_bundle_is_cut_as_the_whole_would_be(spark: "SparkSession", tm
     rejected = {row.offset: bytes(row.raw) for row in kept.select("offset", "raw").collect()}
     assert all(content[offset : offset + len(raw)] == raw for offset, raw in rejected.items())
     assert sum(map(len, rejected.values())) + sum(map(len, _raws(lake).values())) == len(content)
+    assert sum(done.reasons.values()) == done.quarantined
+    again = load.run(spark, lake, str(bundle), stretch_bytes=3_500)
+    assert (again.resumed, again.runs, again.quarantined) == (True, 0, 0)
+    assert again.earlier == done.reasons, "what was left out stays known"
 
 
 def test_an_empty_bundle(spark: "SparkSession", tmp_path: Path) -> None:
@@ -124,11 +129,17 @@ def test_another_lake_file_by_file(spark: "SparkSession", tmp_path: Path) -> Non
     for begin in range(0, 30, 10):
         store(other, records[begin : begin + 10])
     store(lake, records[:3])
+    with other.begin("damage") as run:
+        stage(run, "records", [{"record": samples.plex(1).hash, "raw": b"no record"}])
+        run.append("records")
+        run.commit()
     with pytest.raises(Interrupted):
         load.run(spark, lake, str(tmp_path / "other"), stretch_bytes=1, heard=_interrupt_after(1))
     done = load.run(spark, lake, str(tmp_path / "other"), stretch_bytes=1)
-    assert (done.resumed, done.runs, done.stored) == (True, 2, 20)
+    assert (done.resumed, done.runs, done.stored, done.quarantined) == (True, 3, 20, 1)
     assert _raws(lake) == _expected(records)
+    assert done.earlier == {}
+    assert load.run(spark, lake, str(tmp_path / "other")).earlier == done.reasons
     with pytest.raises(UsageError, match="the lake itself"):
         load.run(spark, lake, str(tmp_path / "lake"))
 
@@ -162,7 +173,7 @@ def test_a_source_that_vanishes_or_changes_meanwhile(spark: "SparkSession", tmp_
     assert lake.manifest("records").number == 0
     assert load.run(spark, lake, str(bundle)).stored == 21
     bundle.unlink()
-    with pytest.raises(UsageError, match="nothing at"):
+    with pytest.raises(MissingSource, match="there is no source"):
         load.run(spark, lake, str(bundle))
 
 

@@ -138,3 +138,13 @@ def test_places_with_nothing_to_compare(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no advertisements")
     with pytest.raises(DamagedFile):
         sides.find_other(str(tmp_path / "text"))
+    with pytest.raises(UsageError, match="a lace on this machine"):
+        sides.find_other("hdfs://node/x.lace", link="L.1")
+
+
+def test_paths_and_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Lace.create(tmp_path / "a b:c.lace").close()
+    monkeypatch.chdir(tmp_path)
+    assert sides.find_other("a b:c.lace") == sides.AtLace(Path("a b:c.lace"))
+    assert sides.find_other((tmp_path / "a b:c.lace").as_uri()) == sides.AtLace(tmp_path / "a b:c.lace")
+    assert sides.find_other("hdfs://node/lake") == sides.AtLake("hdfs://node/lake")

@@ -17,7 +17,6 @@ from bobbin.pipeline.reading.sources import (
     MissingSource,
     check_unchanged,
     find_sources,
-    is_address,
     name_of,
     open_source,
 )
@@ -110,7 +109,7 @@ def test_beside_parquet_files_the_others_are_taken_as_what_they_are(tmp_path: Pa
     with pytest.raises(UsageError, match=r"not everything is a Parquet file: .*_c\.bundle, .*b\.bundle, .*d\.jsonl;"):
         forms(folder, form=Format.PARQUET)
     (folder / "sub" / "e").write_bytes(BUNDLE)
-    with pytest.raises(UsageError, match=r"d\.jsonl and 1 more; --format auto"):
+    with pytest.raises(UsageError, match=r"d\.jsonl and 1 more; --form auto"):
         forms(folder, form=Format.PARQUET)
     (folder / "broken.parquet").write_bytes(b"nothing")
     with pytest.raises(UsageError, match=r"broken\.parquet is no Parquet file"):
@@ -179,7 +178,7 @@ def test_what_cannot_be_read_in_parts_is_refused(tmp_path: Path) -> None:
 def test_addresses_are_told_by_their_names() -> None:
     (source,) = find_sources(["hdfs://node/x.parquet"])
     assert (source.form, source.name) == (Form.PARQUET, "hdfs://node/x.parquet")
-    with pytest.raises(UsageError, match="say it with --format"):
+    with pytest.raises(UsageError, match="say it with --form"):
         find_sources(["hdfs://node/x"])
     with pytest.raises(UsageError, match="folders of this machine"):
         find_sources(["hdfs://node/x"], Format.LACE)
@@ -187,21 +186,11 @@ def test_addresses_are_told_by_their_names() -> None:
     assert name_of("file:///tmp/a%20b%25.parquet") == "/tmp/a b%.parquet"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("notes:1.bundle", False),
-        ("lake:prod", False),
-        ("a/b://c", False),
-        ("file:", False),
-        ("hdfs://node/x", True),
-        ("s3a://bucket/x", True),
-        ("file:///x", True),
-        ("file:/x", True),
-    ],
-)
-def test_an_address_has_a_scheme_and_two_slashes(name: str, expected: bool) -> None:  # noqa: FBT001
-    assert is_address(name) is expected
+def test_a_parquet_file_with_a_colon_in_its_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a:b").mkdir()
+    assert find_sources([str(parquet(tmp_path / "a:b" / "x.parquet"))])[0].form is Form.PARQUET
+    with pytest.raises(UsageError, match="has a colon in its name"):
+        find_sources([str(parquet(tmp_path / "x:1.parquet"))])
 
 
 def test_a_name_with_a_colon_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +212,7 @@ def test_an_address_of_this_machine_is_unquoted(tmp_path: Path) -> None:
     (source,) = find_sources(names)
     assert source.name == str(path.resolve())
     for wrong in ("file://elsewhere/x", "file:///x?y", "file:///x#y"):
-        with pytest.raises(UsageError, match="no file of this machine"):
+        with pytest.raises(UsageError, match="no file or folder of this machine"):
             find_sources([wrong])
 
 

@@ -65,6 +65,7 @@ def figures(**changes: Any) -> Figures:  # noqa: ANN401 -- whatever a test chang
         "lake": f"/lakes/{HOSTILE[0]}",
         "made": AT,
         "tables": (TableFigures(name="records", number=3, rows=50, files=2, bytes=12_345),),
+        "tables_total": 1,
         "records": 50,
         "described": 50,
         "facts_current": True,
@@ -140,6 +141,7 @@ def empty_figures() -> Figures:
     none = Ranking(distinct=0, top=(), others=Volume(records=0, bytes=0), without=Volume(records=0, bytes=0))
     return figures(
         tables=(),
+        tables_total=0,
         records=0,
         described=0,
         kinds=tuple(Named(name=name, records=0, bytes=0) for name in ("Blob", "Plex", "Seal")),

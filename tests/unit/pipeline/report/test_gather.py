@@ -13,7 +13,9 @@ from pyspark.sql import functions as f
 from bobbin.pipeline import frames
 from bobbin.pipeline.jobs import facts
 from bobbin.pipeline.report import gather as module
+from bobbin.pipeline.report.figures import DAMAGED
 from bobbin.pipeline.report.gather import WIDTHS, choose_range, count_over_time, distribute, gather, rank
+from bobbin.records import tai
 from bobbin.records.record import Record, Seal, build_blob, build_plex, seal
 from bobbin.records.signing import SigningKey
 from bobbin.store.lake.keys import derived_key
@@ -37,7 +39,7 @@ def _records() -> list[Record]:
             group=("g", "<b>")[number % 2],
             app="a",
             name=f"n/{number}",
-            tai_ns=(FIRST + number * DAY // 4) * 10**9,
+            tai_ns=tai.from_utc((FIRST + number * DAY // 4) * 10**9),
             data=b"y" * (number * 10),
         )
         key = KEYS[0 if number % 4 else number % 3]
@@ -142,15 +144,15 @@ def test_what_is_not_described_and_what_was_made_from_older_facts(spark: "SparkS
     assert found.selections[0].counts == {"MaySend": 3, "SelectHave": 2}
 
 
-def _select(lake: Lake, records: list[str], *, facts_number: int) -> None:
-    name = f"{SELECTIONS.name}/{derived_key(plan='x')}"
+def _select(lake: Lake, records: list[str], *, facts_number: int, plan: str = "R.x") -> None:
+    name = f"{SELECTIONS.name}/{derived_key(plan=plan)}"
     rows = [
         {"record": record, "predicate": ("MaySend", "SelectHave")[at % 2]} for at, record in enumerate(sorted(records))
     ]
-    with lake.begin("select", plan="R.x") as run:
+    with lake.begin("select", plan=plan) as run:
         with PartWriter(lake.files, SELECTIONS, run.path(name)) as writer:
             writer.write(pa.RecordBatch.from_pylist(rows, schema=SELECTIONS.schema))
-        run.replace(name, properties={FACTS.name: str(facts_number), "plan": "R.x"})
+        run.replace(name, properties={FACTS.name: str(facts_number), "plan": plan})
         run.commit()
 
 
@@ -176,7 +178,42 @@ def test_times_far_away_are_counted_and_not_drawn(spark: "SparkSession") -> None
     assert (found.earlier, found.later) in {(1, 1), (2, 2), (3, 3)}
     assert sum(bucket.records for bucket in found.buckets) + found.earlier + found.later == 502
     assert len(found.buckets) <= module.BUCKETS_MAX
-    assert (found.first, found.last) == (5, 9_999_999_999)
+    assert (found.first, found.last) == (5 - 10, 9_999_999_999 - 37)
+
+
+def test_times_are_utc_whatever_the_leap_seconds(spark: "SparkSession") -> None:
+    turns = [63_072_000, 78_796_800, 1_136_073_600, 1_483_228_800]
+    seconds = [
+        0,
+        *(tai.from_utc((turn + near) * 10**9) // 10**9 for turn in turns for near in (-2, 0, 1)),
+        9_999_999_999,
+    ]
+    rows = spark.createDataFrame([(tai.render(second * 10**9),) for second in seconds], "tai string")
+    found = [row.second for row in rows.select(module.utc_second().alias("second")).collect()]
+    assert found == [tai.to_utc(second * 10**9) // 10**9 for second in seconds]
+
+
+def test_of_any_number_of_tables_and_runs_some_are_read(
+    spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DERIVED_MAX", 2)
+    monkeypatch.setattr(module, "RUNS_MAX", 4)
+    records = _records()
+    store(lake, records[:5])
+    for number in range(6):
+        _select(lake, [records[0].hash], facts_number=0, plan=str(number))
+    runs = lake.runs()
+    (Path(lake.location) / "runs" / f"{runs[1]}.json").write_text("{")
+    (Path(lake.location) / "runs" / f"{runs[5]}.json").write_text("{")
+    found = gather(spark, lake)
+    assert [one.properties["plan"] for one in found.selections] == ["5", "4"]
+    assert (len(found.tables), found.tables_total, found.derived_total) == (3, 7, 6)
+    assert found.runs_total == 7
+    assert [one.job for one in found.runs] == ["select", DAMAGED, "select", "select"]
+    damaged = found.runs[1]
+    assert damaged.run == runs[1]
+    assert "is no report of a run" in damaged.notes[0]
+    assert tai.parse(damaged.started) <= tai.parse(found.runs[0].started)
 
 
 @pytest.mark.parametrize("span", [0, 1, 3000, 10**5, 10**7, 10**9, 9_999_999_999])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from bobbin.pipeline.report import sections
-from bobbin.pipeline.report.figures import Filled, Timeline
+from bobbin.pipeline.report.figures import DAMAGED, Filled, Timeline
 from tests.unit.pipeline.report.made_figures import DAY, empty_figures, figures, run_figures
 
 
@@ -38,6 +38,8 @@ def test_kinds_and_sizes_and_tables() -> None:
     assert "512 B to 1 KiB: 45 records" in sections.sizes(figures().sizes)
     assert "There are no records" in sections.sizes(empty_figures().sizes)
     assert "12.3 kB" in sections.tables(figures())
+    assert "not listed" not in sections.tables(figures())
+    assert "4 older tables not listed" in sections.tables(figures(tables_total=5))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,8 @@ def test_runs_say_what_they_took_and_what_they_made() -> None:
     assert "4 the same on both sides, 3 only there, 2 only here, 1 with other claims" in made
     assert "2 older runs not listed" in made
     assert "No job has been run yet" in sections.runs(empty_figures())
+    damaged = run_figures(DAMAGED, {}, notes=("it is no report",))
+    assert "it is no report" in sections.runs(figures(runs=(damaged,)))
     assert "<svg viewBox" not in sections.runs(figures(runs=(run_figures("facts", {}, outputs={"facts": 3}),)))
 
 

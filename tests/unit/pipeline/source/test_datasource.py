@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from bobbin.errors import IntegrityError, UsageError
 from bobbin.lace import Lace
@@ -17,8 +18,10 @@ from bobbin.records import tai
 from bobbin.records.record import Record
 from bobbin.store.base import DamagedStore
 from bobbin.store.lake.describing import describe as rows_of
+from bobbin.store.lake.errors import DamagedLake
+from bobbin.store.lake.lake import Lake
 from tests.conformance import samples
-from tests.support.lakes import some_records
+from tests.support.lakes import some_records, store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,8 +134,49 @@ def test_errors_are_ours(spark: "SparkSession", lace: Path, tmp_path: Path) -> N
     bundle.write_bytes(samples.plex(1).raw[:-1])
     with pytest.raises(IntegrityError, match=r"x\.bundle is damaged: at byte 0"), explained("reading"):
         spark.read.format("bobbin").load(str(bundle)).count()
+    with pytest.raises(UsageError, match="a stream reads a lace"), explained("reading"):
+        _stream(spark, bundle, tmp_path / "checkpoint")
     lenient = spark.read.format("bobbin").option("mode", "dropmalformed")
     assert lenient.load(str(bundle)).count() == 0
+
+
+def _stream(spark: "SparkSession", path: Path, checkpoint: Path) -> None:
+    query = (
+        spark.readStream.format("bobbin")
+        .load(str(path))
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_who_catches_none_of_ours_reads_the_sentence_all_the_same(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    store(lake, some_records(3, 1))
+    (tmp_path / "lake" / lake.manifest("records").files[0].path).unlink()
+    for path, words in ((tmp_path / "nothing", "there is nothing at"), (tmp_path / "lake", "No such file")):
+        with pytest.raises(PySparkException) as caught:
+            spark.read.format("bobbin").load(str(path)).collect()
+        trace = str(caught.value).partition("Traceback")[2].splitlines()
+        said = next(number for number, line in enumerate(trace) if line.startswith("bobbin."))
+        assert words in trace[said]
+        assert said <= 6, "nothing but the call and the sentence"
+
+
+def test_a_damaged_lake(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    store(lake, some_records(30, 1))
+    path = tmp_path / "lake" / lake.manifest("records").files[0].path
+    content = bytearray(path.read_bytes())
+    content[100:400] = bytes(300)
+    path.write_bytes(content)
+    with pytest.raises(DamagedLake, match=r"is damaged|not those of that name"), explained("reading"):
+        spark.read.format("bobbin").load(str(tmp_path / "lake")).collect()
+    path.unlink()
+    with pytest.raises(DamagedLake, match=r"part-00000\.parquet of the lake .* cannot be opened"), explained("reading"):
+        spark.read.format("bobbin").load(str(tmp_path / "lake")).collect()
 
 
 def test_a_damaged_lace(spark: "SparkSession", tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ def test_what_paths_lead_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert find("lake") == Location(Kind.LAKE, tmp_path / "lake")
     assert find((tmp_path / "a b.bundle").as_uri()) == Location(Kind.BUNDLE, tmp_path / "a b.bundle")
     assert find("empty.bundle").kind is Kind.BUNDLE
+    (tmp_path / "notes:1.bundle").write_bytes(samples.plex(1).raw)
+    assert find("notes:1.bundle") == Location(Kind.BUNDLE, tmp_path / "notes:1.bundle")
 
 
 def test_a_bundle_whose_first_bytes_are_damaged(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from bobbin.errors import UsageError
 from bobbin.lace import Lace
 from bobbin.pipeline.source import columns
-from bobbin.pipeline.source.options import parse
 from bobbin.pipeline.source.stream import Offset, OtherLace, StreamReader
 from tests.conformance import samples
 
@@ -28,7 +27,7 @@ def _grow(folder: Path, numbers: range) -> None:
 
 
 def _stream(folder: Path, **options: str) -> StreamReader:
-    return StreamReader(parse({"path": str(folder), **options}), from_arrow_schema(columns.schema(("id", "raw"))))
+    return StreamReader({"path": str(folder), **options}, from_arrow_schema(columns.schema(("id", "raw"))))
 
 
 def _ids(stream: StreamReader, start: Offset, end: Offset) -> list[int]:
@@ -140,7 +139,9 @@ def test_an_older_state_is_noticed_also_when_it_has_grown(tmp_path: Path) -> Non
 def test_a_stream_reads_one_lace(tmp_path: Path) -> None:
     (tmp_path / "x.bundle").write_bytes(samples.plex(1).raw)
     with pytest.raises(UsageError, match="is a bundle"):
-        _stream(tmp_path / "x.bundle")
-    options = parse({"paths": '["a", "b"]'})
+        _stream(tmp_path / "x.bundle").initialOffset()
+    two = StreamReader({"paths": '["a", "b"]'}, from_arrow_schema(columns.schema(("id",))))
     with pytest.raises(UsageError, match="one lace"):
-        StreamReader(options, from_arrow_schema(columns.schema(("id",))))
+        two.initialOffset()
+    with pytest.raises(UsageError, match="no option"):
+        _stream(tmp_path / "x.lace", some="thing").getDefaultReadLimit()

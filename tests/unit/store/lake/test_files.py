@@ -10,7 +10,7 @@ import pytest
 from bobbin.errors import UsageError
 from bobbin.store.lake import files as files_module
 from bobbin.store.lake.errors import LakeError
-from bobbin.store.lake.files import LocalFiles, local_files, read_or_none
+from bobbin.store.lake.files import LocalFiles, is_address, is_elsewhere, local_files, local_path, read_or_none
 
 
 @pytest.fixture
@@ -112,8 +112,37 @@ def test_the_name_for_spark_is_absolute_and_not_escaped(tmp_path: Path) -> None:
 def test_a_location_is_a_path_or_a_file_address(tmp_path: Path) -> None:
     assert repr(local_files(tmp_path)) == repr(local_files(str(tmp_path))) == repr(local_files(f"file://{tmp_path}"))
     for elsewhere in ("hdfs://name/lake", "s3a://bucket/lake", "file://other.example/lake"):
-        with pytest.raises(UsageError, match="no folder of this machine"):
+        with pytest.raises(UsageError, match="folder of this machine"):
             local_files(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("notes:1.bundle", False),
+        ("lake:prod", False),
+        ("a/b://c", False),
+        ("file:", False),
+        ("hdfs://node/x", True),
+        ("s3a://bucket/x", True),
+        ("file:///x", True),
+        ("file:/x", True),
+    ],
+)
+def test_an_address_has_a_scheme_and_two_slashes(name: str, expected: bool) -> None:  # noqa: FBT001
+    assert is_address(name) is expected
+
+
+def test_a_name_with_a_colon_is_a_folder(tmp_path: Path) -> None:
+    assert not is_elsewhere("lake:prod")
+    assert not is_elsewhere("file:///lake")
+    assert is_elsewhere("hdfs://node/lake")
+    assert repr(local_files("lake:prod")) == str(Path("lake:prod").absolute())
+    assert local_path(tmp_path.as_uri()) == str(tmp_path)
+    assert local_path("file:///a%20b") == "/a b"
+    for name in ("file:///a?b", "file:///a#b"):
+        with pytest.raises(UsageError, match="no file or folder of this machine"):
+            local_path(name)
 
 
 def test_what_is_not_there_is_none_and_what_cannot_be_read_an_error(files: LocalFiles) -> None:

@@ -44,6 +44,11 @@ def test_a_lake_is_made_once_and_in_a_folder_of_its_own(tmp_path: Path) -> None:
         Lake.create(tmp_path / "a" / "b")
     with pytest.raises(UsageError, match="not empty"):
         Lake.create(tmp_path / "a")
+    with pytest.raises(UsageError, match="not empty"):
+        Lake.check_place(tmp_path / "a")
+    Lake.check_place(tmp_path / "a" / "b")
+    Lake.check_place(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
     assert Lake.open(tmp_path / "a" / "b").tables() == ()
 
 

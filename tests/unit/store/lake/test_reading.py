@@ -11,10 +11,14 @@ import pytest
 from msgspec import structs
 
 from bobbin.store.lake import reading, staging, tables
+from bobbin.store.lake.clean import clean
+from bobbin.store.lake.compact import compact
 from bobbin.store.lake.errors import DamagedLake, LakeError
 from bobbin.store.lake.files import LocalFiles
+from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.manifest import DataFile
-from tests.support.lake_tables import batch
+from tests.support.lake_tables import batch, ingest
+from tests.support.lakes import some_records
 
 
 @pytest.fixture
@@ -118,3 +122,31 @@ def test_too_many_open_files_are_told_from_damage(tmp_path: Path) -> None:
         for descriptor in held:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_files_of_a_manifest_must_be_there_and_as_long_as_they_were(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    ingest(lake, some_records(5, 1))
+    manifest = lake.manifest("records")
+    reading.check_files(lake, manifest)
+    path = tmp_path / "lake" / manifest.files[0].path
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(DamagedLake, match=r"bytes, and its manifest says .*`bobbin lake check`"):
+        reading.check_files(lake, manifest)
+    path.unlink()
+    with pytest.raises(DamagedLake, match=r"part-00000\.parquet of the lake .* is lost"):
+        reading.check_files(lake, manifest)
+
+
+def test_a_file_that_the_table_does_without_by_now_is_no_damage(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    for seed in (1, 2):
+        ingest(lake, some_records(5, seed))
+    manifest = lake.manifest("records")
+    compact(lake)
+    clean(lake, age_seconds=0)
+    with pytest.raises(LakeError, match="is in other files by now") as caught:
+        reading.check_files(lake, manifest)
+    assert caught.value.retry
+    assert not isinstance(caught.value, DamagedLake)
+    reading.check_files(lake, lake.manifest("records"))

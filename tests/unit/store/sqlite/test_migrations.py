@@ -68,6 +68,8 @@ def make_version_1(path: Path) -> None:
     """Take out what came later, down to the very tables of version 1."""
     connection = apsw.Connection(str(path))
     connection.execute("DROP TABLE change; DROP TABLE kept")
+    connection.execute("DROP TABLE message; DROP TABLE tangle; DROP TABLE member")
+    connection.execute("DROP TABLE lacking; DROP TABLE waiting; DROP TABLE tangle_tally")
     connection.pragma("user_version", 1)
     first = apsw.Connection(":memory:")
     migrate(first, steps=STEPS[:1])

@@ -1,0 +1,139 @@
+"""``bobbin tangle serve``: take PZP peers, and keep them up to date."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from bobbin.cli import output
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson, LaceFolder
+from bobbin.cli.output import Json, Output
+from bobbin.cli.tangle_options import KEY_DEFAULT, load_key
+from bobbin.cli.tangle_text import short
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.errors import BobbinError
+    from bobbin.lace import Lace
+    from bobbin.tangles.session_effects import Notice
+    from bobbin.wire.address import Address
+
+LOOK_SECONDS: Final = 1.0
+"""How often the lace is looked at for messages that other processes have written."""
+
+
+def tangle_serve(
+    folder: LaceFolder,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to take peers; port 0 lets the system choose.")
+    ] = "127.0.0.1:8008",
+    key: Annotated[str, typer.Option("--key", metavar="NAME", help="The account key to be known by.")] = KEY_DEFAULT,
+    admit: Annotated[
+        list[str] | None,
+        typer.Option("--admit", metavar="PUBLIC", help="Take only peers with these keys. Default: everybody."),
+    ] = None,
+    nine_phases: Annotated[
+        bool, typer.Option("--nine-phases", metavar="", help="Speak only as PZP peers do.", show_default=False)
+    ] = False,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Take PZP peers, and keep them up to date while they stay.
+
+    Whoever proves a key may ask for any tangle by its id, as between PZP peers; --admit names those who may. What comes
+    in is decided by the goals here. With --json there is a line for each event; the first, "started", has the address.
+    SIGTERM or Ctrl-C stops.
+
+    Example: bobbin tangle serve notes.lace --listen 0.0.0.0:8008
+    """
+    from bobbin.lace import Lace
+    from bobbin.wire import address as addresses
+
+    out = Output(as_json=as_json)
+    place = addresses.parse(f"tcp:{listen}", to_listen=True)
+    admitted = None if not admit else frozenset(map(_public, admit))
+    with Lace.open(folder) as lace:
+        serving = _Serving(out, lace, key, admitted, modern=not nine_phases)
+        asyncio.run(serving.run(place))
+    return ExitCode.OK
+
+
+def _public(text: str) -> bytes:
+    from bobbin.tangles import keys
+    from bobbin.tangles.errors import MalformedText
+
+    try:
+        return keys.public_bytes(text)
+    except MalformedText as error:
+        raise UsageError(f"--admit takes public keys (base58 of 32 bytes), not {text[:80]!r}: {error}") from error
+
+
+class _Serving:
+    """One process that takes peers."""
+
+    def __init__(self, out: Output, lace: "Lace", key: str, admitted: frozenset[bytes] | None, *, modern: bool) -> None:
+        from bobbin.runtime.tangle_library import StoreKeeper
+        from bobbin.runtime.tangle_node import TangleNode
+
+        self._out: Final = out
+        self._lace: Final = lace
+        self._admitted: Final = admitted
+        self._node: Final = TangleNode(
+            load_key(lace, key), StoreKeeper(lace.tangles), modern=modern, watch=self._watch, lost=self._lost
+        )
+
+    async def run(self, place: "Address") -> None:
+        """Until somebody stops it."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        self._lace.tangles.refresh()
+        listener = await self._node.listen(place, admits=self._admits)
+        self._tell("started", {"address": str(listener.address)}, f"listening at {listener.address}")
+        looking = asyncio.create_task(self._look())
+        try:
+            await stop.wait()
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self._node.close()
+        self._tell("stopped", {}, "stopped")
+
+    def _admits(self, peer: bytes) -> bool:
+        return self._admitted is None or peer in self._admitted
+
+    async def _look(self) -> None:
+        """Tell peers what other processes have written into the lace."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            came = self._lace.tangles.refresh()
+            if came:
+                self._node.added(came)
+
+    def _watch(self, peer: bytes, notice: "Notice") -> None:
+        from bobbin.tangles import base58
+        from bobbin.tangles.session_effects import Finished
+
+        if isinstance(notice, Finished):
+            who = base58.encode(peer)
+            values: dict[str, Json] = {
+                "peer": who,
+                "tangle": notice.tangle,
+                "sent": notice.sent,
+                "added": len(notice.added),
+                "refused": len(notice.refused),
+            }
+            words = f"{len(notice.added):,} came, {notice.sent:,} sent, {len(notice.refused):,} refused"
+            self._tell("run", values, f"{short(who)}  {short(notice.tangle)}  {words}")
+
+    def _lost(self, peer: bytes, error: "BobbinError") -> None:
+        from bobbin.tangles import base58
+
+        who = base58.encode(peer)
+        self._tell("lost", {"peer": who, "message": str(error)}, f"{short(who)}  {error}")
+
+    def _tell(self, event: str, values: dict[str, Json], words: str) -> None:
+        self._out.row({"event": event, **values}, self._out.style(words))
+        output.flush()

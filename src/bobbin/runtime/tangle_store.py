@@ -1,0 +1,374 @@
+"""The tangles of a store: validated on their way in, committed in one piece, and thinned out by goal.
+
+Every commit is decided on the shelf (``tangle_shelf``), message by message, each with those before it in sight, and
+then written in one transaction that rests on the very version that was decided at. Where another process was faster,
+the shelf catches up and the commit is decided again.
+
+Two levels of acceptance share the store. ``Level.INTEROP`` takes what a real pzp peer takes, ``Level.MODERN`` only what
+breaks no rule of the modern mode. Whatever the level, a message counts only once it is proven down to the root
+(``tangles.judgement``); until then it is marked. It is promoted in the commit that brings what it lacked.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from bobbin.errors import UsageError
+from bobbin.records.ids import HashText
+from bobbin.runtime.tangle_draft import Draft, is_signed_alike, tangle_for
+from bobbin.runtime.tangle_intake import Intake
+from bobbin.runtime.tangle_shelf import Shelf
+from bobbin.store.base import StoreError, StoreRecordId
+from bobbin.store.tangles import Level, StaleTangles, StoredMessage, TangleRow, TangleState, TangleTables
+from bobbin.tangles.admission import Admission
+from bobbin.tangles.errors import InvalidMessage
+from bobbin.tangles.ghosts import Ghosts
+from bobbin.tangles.goals import Goal, GoalKind, parse_goal
+from bobbin.tangles.judgement import Judgement
+from bobbin.tangles.message import Message, MessageId, decode, is_message_id
+from bobbin.tangles.modern_index import StandingIndexes
+from bobbin.tangles.session_effects import Commit
+from bobbin.tangles.session_events import Committed, Refused
+from bobbin.tangles.structures import SPAN_DEFAULT
+from bobbin.tangles.tangle import Tangle
+from bobbin.tangles.upkeep import Sweep, prune_newest, sweep
+
+ATTEMPTS_MAX: Final = 16
+"""How often a commit is decided anew because another process was faster."""
+_RECORDS_TOGETHER_MAX: Final = 2_000
+"""Records that are looked at in one commit."""
+_UNNOTED_MAX: Final = 10_000
+"""Records without a message among them, after which it is written down that they were looked at."""
+
+_BUSY: Final = "other processes change the tangles all the time; try again"
+
+
+class Commitment(Struct, frozen=True, kw_only=True):
+    """What became of a commit. All that it says is durable."""
+
+    added: tuple[MessageId, ...] = ()
+    """What is new, or has its data now; what came as a record and waited for this commit included."""
+    promoted: tuple[MessageId, ...] = ()
+    """What was marked, and is proven now."""
+    known: int = 0
+    refused: tuple[Refused, ...] = ()
+    deleted: tuple[MessageId, ...] = ()
+    """What the goal does not keep."""
+    erased: tuple[MessageId, ...] = ()
+    dropped: tuple[Refused, ...] = ()
+    """What came by modern rules, waited for its proof and turned out wrong. It is not kept any more."""
+
+
+class TangleStore:
+    """The tangles of one store object. It belongs to the same thread as that."""
+
+    def __init__(self, tables: TangleTables, *, span: int = SPAN_DEFAULT) -> None:
+        """``span``: how many depths below what a set or dict needs its deleted messages are remembered."""
+        self._tables: Final = tables
+        self._read_only: Final = tables.read_only
+        self._shelf: Final = Shelf(tables)
+        self._intake: Intake | None = None
+        self._seen = StoreRecordId(0)
+        self.span: Final = span
+        self.indexes: Final = StandingIndexes()
+        """What the tangles add up to by depth, for those who have asked for it."""
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def shelf(self) -> Shelf:
+        """What is in memory, for those who read much of it."""
+        return self._shelf
+
+    def refresh(self) -> tuple[MessageId, ...]:
+        """Catch up: with what other processes have written, and with messages that have come as records.
+
+        Gives the messages that are new here.
+        """
+        before = self._shelf.version
+        came = self._shelf.refresh()
+        if self._shelf.version != before:
+            # What waits may have been taken out, too.
+            self._intake = None
+        return came if self._read_only else came + self._take_in()
+
+    def state(self) -> TangleState:
+        """Version and counts, as they are now."""
+        with self._tables.reading() as view:
+            return view.state()
+
+    def message(self, id: MessageId) -> Message | None:
+        """A message as it is held, with its data or without."""
+        return self._shelf.message(id)
+
+    def tangle(self, id: MessageId) -> Tangle:
+        """The structure of a tangle, all that is held of it. Not to be changed."""
+        return self._shelf.tangle(id)
+
+    def proven(self, id: MessageId) -> Tangle:
+        """The structure of a tangle with those messages alone that are proven. Not to be changed."""
+        return self._shelf.proven(id)
+
+    def judgement(self, tangle: MessageId, message: MessageId) -> Judgement | None:
+        """How a message counts in a tangle, and why; None where it does not stand in it."""
+        if message not in self._shelf.tangle(tangle):
+            return None
+        return self._shelf.standing.judgement(tangle, message)
+
+    def rows(self) -> list[TangleRow]:
+        """Every tangle that somebody names, or that has a goal or ghosts, by its root."""
+        with self._tables.reading() as view:
+            return list(view.tangles())
+
+    def beginning(self, text: str, limit: int = 3) -> list[MessageId]:
+        """Ids of messages and tangles that begin with a text, at most so many."""
+        with self._tables.reading() as view:
+            return view.beginning(text, limit)
+
+    def kept(self) -> Iterator[StoredMessage]:
+        """Every message, in the order of arrival."""
+        with self._tables.reading() as view:
+            yield from view.after(0)
+
+    def waiting(self) -> list[tuple[StoreRecordId, str]]:
+        """The records that are messages in form and cannot be accepted yet, each with the reason."""
+        with self._tables.reading() as view:
+            return [(record.id, reason) for record, reason in view.waiting()]
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        messages: Iterable[Message],
+        *,
+        tangle: MessageId | None = None,
+        level: Level = Level.INTEROP,
+        newest: int | None = None,
+    ) -> Commitment:
+        """Validate messages one after the other, and store what is valid in one durable commit.
+
+        One that is not valid does not stop those after it; it is told with the rule that it breaks. ``tangle`` is the
+        one that they came for. With ``newest``, only so many of that tangle, and what leads to them, are kept.
+        """
+        batch = list(messages)
+
+        def decide(draft: Draft) -> Commitment:
+            refused: list[Refused] = []
+            known = 0
+            self._shelf.foresee(batch)
+            barred = self._barred(draft, batch)
+            for message in batch:
+                root = tangle_for(self._shelf, message, tangle)
+                kept = draft.as_kept(message, root)
+                if not is_signed_alike(kept, message):
+                    barred |= self._barred(draft, [kept])
+                if message.id in barred:
+                    refused.append(Refused(message.id, None, f"removed on purpose: {barred[message.id]}"))
+                    continue
+                try:
+                    known += draft.admit(message, root, level) is Admission.KNOWN
+                except InvalidMessage as error:
+                    refused.append(Refused(message.id, error.rule, str(error)))
+            deleted, erased = self._prune(draft, tangle, newest)
+            return Commitment(known=known, refused=tuple(refused), deleted=deleted, erased=erased)
+
+        return self._decided(decide)
+
+    def perform(self, commit: Commit) -> Committed:
+        """Do what a session asks for."""
+        level = Level.MODERN if commit.modern else Level.INTEROP
+        done = self.commit(commit.messages, tangle=commit.tangle, level=level, newest=commit.newest)
+        return Committed(token=commit.token, added=done.added, refused=done.refused + done.dropped)
+
+    def set_goal(self, tangle: MessageId, goal: str | Goal | None) -> None:
+        """Say how much of a tangle is wanted, whether or not any of it is held; None for no goal."""
+        if not is_message_id(tangle):
+            raise UsageError(f"{tangle[:80]!r} is not the id of a tangle")
+        wanted = parse_goal(goal) if isinstance(goal, str) else goal
+
+        def decide(draft: Draft) -> Commitment:
+            draft.set_goal(tangle, wanted)
+            return Commitment()
+
+        self._decided(decide)
+
+    def goals(self) -> dict[MessageId, Goal]:
+        """Every tangle that has a goal."""
+        self._shelf.refresh()
+        return self._shelf.goals()
+
+    def collect(self, *, strict: bool = False, dry_run: bool = False) -> Sweep:
+        """Give up what the goals do not ask for, in one commit; gives what went.
+
+        What stands in a tangle without a goal is kept, unless ``strict`` says that only goals count. Account messages
+        under which kept ones were signed are kept in any case.
+        """
+        if dry_run:
+            self._shelf.refresh()
+            return self._sweep(strict=strict)
+        swept: list[Sweep] = []
+
+        def decide(draft: Draft) -> Commitment:
+            found = self._sweep(strict=strict)
+            swept[:] = [found]
+            for id in found.deleted:
+                draft.delete(id)
+            for id in found.erased:
+                draft.erase(id)
+            for tangle in dict.fromkeys(ghost.tangle for ghost in found.ghosts):
+                ghosts = Ghosts(self._shelf.ghosts(tangle).depths.items())
+                for ghost in found.ghosts:
+                    if ghost.tangle == tangle:
+                        ghosts.save(ghost.id, ghost.depth, span=self.span)
+                draft.set_ghosts(tangle, ghosts)
+            return Commitment(deleted=found.deleted, erased=found.erased)
+
+        self._decided(decide)
+        return swept[0]
+
+    def forget(self, id: MessageId) -> bool:
+        """Take a message out, whatever the goals say. False if it was not there."""
+        there: list[bool] = []
+
+        def decide(draft: Draft) -> Commitment:
+            there[:] = [draft.delete(id)]
+            return Commitment(deleted=(id,))
+
+        self._decided(decide)
+        return there[0]
+
+    def erase(self, id: MessageId) -> bool:
+        """Take the data of a message away, whatever the goals say. False if it had none."""
+        had: list[bool] = []
+
+        def decide(draft: Draft) -> Commitment:
+            had[:] = [draft.erase(id)]
+            return Commitment(erased=(id,))
+
+        self._decided(decide)
+        return had[0]
+
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _barred(self, draft: Draft, messages: Sequence[Message]) -> dict[MessageId, str]:
+        """Messages whose record somebody has removed on purpose, with the reason."""
+        names = draft.plexes(messages)
+        return {names[record]: reason for record, reason in self._refused(list(names)).items()} if names else {}
+
+    def _refused(self, records: list[HashText]) -> dict[HashText, str]:
+        with self._tables.reading() as view:
+            return view.refused(records)
+
+    def _prune(
+        self, draft: Draft, tangle: MessageId | None, newest: int | None
+    ) -> tuple[tuple[MessageId, ...], tuple[MessageId, ...]]:
+        """Keep only the newest of a tangle; what another goal may ask for stays for the collection to decide."""
+        if tangle is None or newest is None:
+            return (), ()
+        removable = prune_newest(self._shelf.tangle(tangle), newest)
+        goals = self._shelf.goals()
+        free = [
+            message.id
+            for message in self._shelf.messages([*removable.deletables, *removable.erasables])
+            if message is not None and not any(root != tangle and root in goals for root in message.places)
+        ]
+        alone = frozenset(free)
+        deleted = tuple(id for id in removable.deletables if id in alone and draft.delete(id))
+        erased = tuple(id for id in removable.erasables if id in alone and draft.erase(id))
+        return deleted, erased
+
+    def _sweep(self, *, strict: bool) -> Sweep:
+        goals = self._shelf.goals()
+        held = [decode(row.raw) for row in self.kept()]
+        if not strict:
+            everything = Goal(GoalKind.ALL)
+            for message in held:
+                for root in (message.id,) if message.is_root else message.places:
+                    goals.setdefault(root, everything)
+        return sweep(self._shelf, held, goals, span=self.span)
+
+    def _decided(self, decide: Callable[[Draft], Commitment]) -> Commitment:
+        """Decide a commit and write it; decide again where another process was faster."""
+        self.refresh()
+        for _ in range(ATTEMPTS_MAX):
+            draft = Draft(self._shelf)
+            try:
+                done = decide(draft)
+                self._known_intake().retry(draft, self._shelf)
+                self._write(draft)
+            except StaleTangles:
+                self._begin_again()
+                continue
+            except BaseException:
+                self._begin_again()
+                raise
+            if draft.shrinks_accounts:
+                self._begin_again()
+            return Commitment(
+                added=draft.came,
+                promoted=draft.promoted,
+                known=done.known,
+                refused=done.refused,
+                deleted=done.deleted,
+                erased=done.erased,
+                dropped=tuple(
+                    Refused(id, rule, f"{rule}: found out when what it waited for came")
+                    for id, rule in draft.dropped.items()
+                ),
+            )
+        raise StoreError(_BUSY, retry=True)
+
+    def _write(self, draft: Draft) -> None:
+        batch = draft.batch(self._shelf.state.version, self._seen or None, self._refused)
+        if batch.is_empty:
+            self._shelf.settle(self._shelf.state)
+            return
+        self._shelf.settle(self._tables.write(batch))
+
+    def _begin_again(self) -> None:
+        """Nothing in memory can be relied on."""
+        self._shelf.forget()
+        self._intake = None
+        with suppress(StoreError):
+            self._shelf.refresh()
+
+    def _known_intake(self) -> Intake:
+        if self._intake is None:
+            self._intake = Intake()
+            with self._tables.reading() as view:
+                self._intake.restore(record for record, _ in view.waiting())
+        return self._intake
+
+    def _take_in(self) -> tuple[MessageId, ...]:
+        """Look at the records that have come since the last time."""
+        came: list[MessageId] = []
+        self._seen = max(self._seen, self._shelf.state.seen)
+        attempts = 0
+        while attempts < ATTEMPTS_MAX:
+            with self._tables.reading() as view:
+                top = view.high_water()
+                if top <= self._seen:
+                    return tuple(came)
+                records = list(islice(view.plexes(self._seen), _RECORDS_TOGETHER_MAX))
+            seen = records[-1].id if len(records) == _RECORDS_TOGETHER_MAX else top
+            draft = Draft(self._shelf)
+            try:
+                intake = self._known_intake()
+                intake.take(draft, self._shelf, records)
+                intake.retry(draft, self._shelf)
+                batch = draft.batch(self._shelf.state.version, seen, self._refused)
+                if not batch.is_empty or seen - self._shelf.state.seen > _UNNOTED_MAX:
+                    self._shelf.settle(self._tables.write(batch))
+            except StaleTangles:
+                self._begin_again()
+                attempts += 1
+                continue
+            except BaseException:
+                self._begin_again()
+                raise
+            self._seen = seen
+            came += draft.came
+        raise StoreError(_BUSY, retry=True)

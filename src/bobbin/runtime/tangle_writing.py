@@ -1,0 +1,143 @@
+"""The tangles of a lace, for programs: accounts, feeds, threads and posts, written with a key.
+
+A new message stands after everything that is proven of its tangles, names its account as far as that is proven, and is
+stored like one that came from anybody: validated by the rules of the modern mode, in one durable commit.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from bobbin.errors import UsageError
+from bobbin.runtime.tangle_store import TangleStore
+from bobbin.store.base import Store
+from bobbin.store.tangles import Level, TangleTables
+from bobbin.tangles import accounts, compose
+from bobbin.tangles.accounts import KeyRing, action_of
+from bobbin.tangles.canonical import Json
+from bobbin.tangles.keys import Keypair
+from bobbin.tangles.message import ANY, Message, MessageId, is_message_id, moot_id
+from bobbin.tangles.tangle import Kind, Tangle
+
+_NONCE_BYTES: Final = 16
+_PREFIX_MIN: Final = 4
+
+
+def tables_of(store: Store) -> TangleTables:
+    """The tangles of a store that has any."""
+    tables: TangleTables | None = getattr(store, "tangles", None)
+    if tables is None:
+        raise UsageError("a lace whose records are in a lake has no tangles; they need a store of their own")
+    return tables
+
+
+class Tangles(TangleStore):
+    """The tangles of a lace. Get it from ``Lace.tangles``."""
+
+    # ---- finding -------------------------------------------------------------------------------------------------
+
+    def resolve(self, text: str) -> MessageId:
+        """The id that a text names: a whole one, known here or not, or the beginning of one that is known here."""
+        if is_message_id(text):
+            return text
+        found = self.beginning(text) if len(text) >= _PREFIX_MIN else []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{text!r} is the beginning of {', '.join(found)}; say more of it")
+        raise UsageError(f"{text[:80]!r} is neither the id of a tangle nor the beginning of one that is known here")
+
+    def accounts(self) -> list[MessageId]:
+        """The accounts that are known here."""
+        return [row.id for row in self.kept() if (message := self.message(row.id)) and _is_account_root(message)]
+
+    def keys_of(self, account: MessageId) -> frozenset[str]:
+        """The public keys that may sign for an account at its tips, as far as that is proven."""
+        ring = KeyRing()
+        for message in self.shelf.messages(list(self.proven(account).topological())):
+            action = None if message is None else action_of(message)
+            if action is not None:
+                ring.apply(action)
+        return ring.keys
+
+    def account_with(self, key: Keypair) -> MessageId:
+        """The one account here that a key may sign for."""
+        found = [account for account in self.accounts() if key.public in self.keys_of(account)]
+        if len(found) != 1:
+            why = "no account here has" if not found else f"{len(found)} accounts here have"
+            raise UsageError(f"{why} the key {key.public}; say which account is meant")
+        return found[0]
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def new_account(self, key: Keypair, *, nonce: str | None = None, subdomain: str = "person") -> Message:
+        """Begin an account whose first key, with all powers, this is."""
+        text = secrets.token_hex(_NONCE_BYTES) if nonce is None else nonce
+        return self.publish(compose.account_root(key, nonce=text, subdomain=subdomain))
+
+    def add_key(
+        self, key: Keypair, account: MessageId, new: Keypair, *, powers: Sequence[str] | None = None
+    ) -> Message:
+        """Add a key to an account. ``key`` must hold the power to add; the new one agrees by being here."""
+        self.refresh()
+        agreed = accounts.consent(new, account)
+        tangle = self._known(account)
+        return self.publish(compose.account_add(key, tangle, key=new.public, consent=agreed, powers=powers))
+
+    def remove_key(self, key: Keypair, account: MessageId, public: str) -> Message:
+        """Remove a key from an account. ``key`` must hold the power to remove."""
+        self.refresh()
+        return self.publish(compose.account_del(key, self._known(account), key=public))
+
+    def feed(self, key: Keypair, domain: str, *, account: MessageId | None = None) -> MessageId:
+        """The feed of an account under a domain; its root is made where it is not here yet."""
+        self.refresh()
+        owner = self.account_with(key) if account is None else account
+        root = moot_id(owner, domain)
+        if self.message(root) is None:
+            self.publish(compose.moot(key, owner, domain))
+        return root
+
+    def post(
+        self,
+        key: Keypair,
+        data: Mapping[str, Json],
+        *,
+        tangles: Iterable[MessageId] = (),
+        account: MessageId | None = None,
+        domain: str | None = None,
+    ) -> Message:
+        """Write a message after everything in these tangles; in none, it is the root of a thread of its own.
+
+        ``account`` is the one to speak for (``any`` for none); without it, the account of a feed among the tangles, or
+        the one that the key belongs to. Without ``domain``, that of the first tangle's root.
+        """
+        self.refresh()
+        standing = [self._known(id) for id in dict.fromkeys(tangles)]
+        feed = next((tangle for tangle in standing if tangle.kind is Kind.FEED), None)
+        if domain is None:
+            root = (feed or standing[0]).root if standing else None
+            if root is None:
+                raise UsageError("a message that stands in no tangle needs a domain")
+            domain = root.domain
+        if account is None:
+            account = feed.root.account if feed is not None and feed.root is not None else self.account_with(key)
+        speaker = None if account == ANY else self._known(account)
+        return self.publish(compose.post(key, data, account=speaker, domain=domain, tangles=standing))
+
+    def publish(self, message: Message) -> Message:
+        """Store a message of one's own. Raises ``UsageError`` where others would not take it."""
+        done = self.commit([message], level=Level.MODERN)
+        if done.refused:
+            raise UsageError(f"this message cannot be stored: {done.refused[0].detail}")
+        return message
+
+    def _known(self, id: MessageId) -> Tangle:
+        tangle = self.proven(id)
+        if tangle.root is None:
+            raise UsageError(f"the tangle {id} is not known here, or its root is not proven")
+        return tangle
+
+
+def _is_account_root(message: Message) -> bool:
+    return message.is_account and message.is_root

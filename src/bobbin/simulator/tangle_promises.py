@@ -1,0 +1,202 @@
+"""What two nodes owe each other once nothing goes wrong any more, worked out by brute force from what they hold.
+
+Everything here goes over plain lists of messages and says what a goal asks for in the plainest words. In the modern
+mode, whatever a goal asks for and the neighbour has is there, with its data. In the nine phases the same holds for the
+range of depths that a side asks for by the reference's rules, but for what is hidden by all three filters of a run.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from bobbin.simulator.tangle_endpoint import TangleEndpoint
+from bobbin.simulator.tangle_keepers import SPAN, Keeper
+from bobbin.simulator.tangle_truth import Truth
+from bobbin.tangles.bloom import Bloom, items_of
+from bobbin.tangles.errors import Rule
+from bobbin.tangles.goals import Goal, GoalKind
+from bobbin.tangles.judgement import Mark
+from bobbin.tangles.message import ANY, SELF, Message, MessageId
+
+ROUNDS: Final = 3
+
+
+class Seen(NamedTuple):
+    """One message of a tangle, as a node holds it."""
+
+    depth: int
+    prev: tuple[MessageId, ...]
+    has_data: bool
+
+
+View = Mapping[MessageId, Seen]
+
+
+def view_of(keeper: Keeper, tangle: MessageId, *, modern: bool) -> View:
+    """What a node has of a tangle; nothing without its root. The modern mode does not see what breaks its rules."""
+    found: dict[MessageId, Seen] = {}
+    for id in keeper.tangle(tangle):
+        message = keeper.message(id)
+        assert message is not None, "a tangle has only what is held"
+        if modern and keeper.mark(tangle, id) is Mark.INTEROP:
+            continue
+        place = message.places.get(tangle)
+        found[id] = Seen(0, (), message.has_data) if place is None else Seen(place.depth, place.prev, message.has_data)
+    return found if tangle in found else {}
+
+
+def top_of(view: View) -> int:
+    """The greatest depth of a message with data; the root counts without."""
+    return max((seen.depth for seen in view.values() if seen.has_data), default=0)
+
+
+def needed_from(keeper: Keeper, view: View) -> int | None:
+    """The least depth at which a set or dict has something that no later message supersedes; None without any."""
+    left: dict[MessageId, int] = {}
+    for id in sorted(view, key=lambda id: (view[id].depth, id.lower(), id.swapcase())):
+        if not view[id].has_data:
+            continue
+        message = keeper.message(id)
+        data = None if message is None else message.data
+        gone = data.get("supersedes") if isinstance(data, dict) else None
+        for other in gone if isinstance(gone, list) else ():
+            left.pop(str(other), None)
+        left[id] = view[id].depth
+    return min(left.values(), default=None)
+
+
+def wanted_from(keeper: Keeper, goal: Goal | None, own: View, other: View, *, modern: bool) -> int | None:
+    """The least depth at which a goal asks for what the other side has; None where it asks for nothing."""
+    if goal is None or goal.kind is GoalKind.NONE or not other:
+        return None
+    if goal.kind is GoalKind.ALL:
+        return 0
+    if goal.kind is GoalKind.NEWEST:
+        return _newest_from(goal.count, own, other, modern=modern)
+    if not own:
+        return 0
+    least = needed_from(keeper, own)
+    if least is None:
+        return 0 if modern else None
+    low = max(0, least - SPAN)
+    return None if not modern and top_of(other) < low else low
+
+
+def _newest_from(count: int, own: View, other: View, *, modern: bool) -> int | None:
+    theirs = top_of(other)
+    if modern:
+        return max(theirs, top_of(own) if own else 0) - count + 1
+    own_low, own_high = (0, top_of(own)) if own else (1, 0)
+    if theirs < own_low:
+        return None
+    size = max(count, theirs - own_high)
+    return max(theirs - size + 1, own_high - size + 1, 0)
+
+
+def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[str]:
+    """What the modern mode should have brought from another node and has not."""
+    mine, theirs = view_of(own, tangle, modern=True), view_of(other, tangle, modern=True)
+    low = wanted_from(own, own.goal(tangle), mine, theirs, modern=True)
+    if low is None:
+        return []
+    ghosts = frozenset(own.ghosts(tangle))
+    wrong: list[str] = []
+    for id, seen in theirs.items():
+        if not low <= seen.depth <= top_of(theirs) or id in ghosts:
+            continue
+        if not truth.is_full(tangle, id) or not _reaches_root(id, theirs, tangle):
+            continue
+        if id not in mine:
+            wrong.append(f"{id} at depth {seen.depth} of {tangle} is not there")
+        elif seen.has_data and not mine[id].has_data:
+            wrong.append(f"{id} at depth {seen.depth} of {tangle} has no data there")
+    return wrong
+
+
+def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[str]:
+    """What another node has proven, and this one should have: it wants all of it, and gets what proves it."""
+    goal = own.goal(tangle)
+    theirs = view_of(other, tangle, modern=True)
+    if goal is None or goal.kind is not GoalKind.ALL or not theirs:
+        return []
+    if not all(before in theirs for seen in theirs.values() for before in seen.prev):
+        return []
+    ghosts = frozenset(own.ghosts(tangle))
+    wrong: list[str] = []
+    for id in theirs:
+        message = other.message(id)
+        assert message is not None, "it has just been seen"
+        if id in ghosts or other.mark(tangle, id) is not Mark.FULL or not truth.is_full(tangle, id):
+            continue
+        if not _account_is_held(other, message, truth):
+            continue
+        if own.mark(tangle, id) is not Mark.FULL:
+            wrong.append(f"{id} of {tangle} is {own.mark(tangle, id)}, and the neighbour has the proof")
+    return wrong
+
+
+def owed_in_phases(own: TangleEndpoint, other: TangleEndpoint, tangle: MessageId, truth: Truth) -> list[str]:
+    """What the last run in nine phases should have brought and has not. ``own`` is the end that wants."""
+    keeper = own.node.keeper
+    mine, theirs = (view_of(end.node.keeper, tangle, modern=False) for end in (own, other))
+    low = wanted_from(keeper, keeper.goal(tangle), mine, theirs, modern=False)
+    if low is None:
+        return []
+    let_go = _let_go(keeper.goal(tangle), {**mine, **theirs}) | frozenset(keeper.ghosts(tangle))
+    filters = [own.filters[tangle, number] for number in range(ROUNDS) if (tangle, number) in own.filters]
+    wrong: list[str] = []
+    for id, seen in theirs.items():
+        if not low <= seen.depth <= top_of(theirs) or id in mine or id in let_go or not seen.has_data:
+            continue
+        message = other.node.keeper.message(id)
+        assert message is not None, "it has just been seen"
+        if _is_hidden(id, filters) or not _can_be_taken(keeper, message, tangle, mine, truth):
+            continue
+        if own.refused.get(id, "").startswith(Rule.SIGKEY_UNAUTHORISED):
+            # A real peer reads what stands beside the tips as well: there the key may be gone.
+            continue
+        wrong.append(f"{id} at depth {seen.depth} of {tangle} is not there: {own.refused.get(id, 'never came')}")
+    return wrong
+
+
+def _let_go(goal: Goal | None, view: View) -> frozenset[MessageId]:
+    """What a real peer lets go as soon as it has come: it wants the newest by depth, and keeps them by number."""
+    if goal is None or goal.kind is not GoalKind.NEWEST:
+        return frozenset()
+    order = sorted(view, key=lambda id: (view[id].depth, id.lower(), id.swapcase()))
+    return frozenset(order[: max(0, len(order) - goal.count)])
+
+
+def _is_hidden(id: MessageId, filters: list[Bloom]) -> bool:
+    return len(filters) == ROUNDS and all(bloom.has(items_of(number, [id]))[0] for number, bloom in enumerate(filters))
+
+
+def _can_be_taken(keeper: Keeper, message: Message, tangle: MessageId, mine: View, truth: Truth) -> bool:
+    """Whether a real peer would take a message: it is right, and a predecessor and the account are at hand."""
+    if not truth.is_full(tangle, message.id):
+        return False
+    place = message.places.get(tangle)
+    if place is not None and not any(before in mine for before in place.prev):
+        return False
+    return message.account in (SELF, ANY) or message.is_moot or keeper.message(message.account) is not None
+
+
+def _reaches_root(id: MessageId, view: View, tangle: MessageId) -> bool:
+    """Whether a way leads from a message to the root, over messages that are there."""
+    left, seen = [id], {id}
+    while left:
+        at = left.pop()
+        if at == tangle:
+            return True
+        for before in view[at].prev:
+            if before in view and before not in seen and view[before].depth < view[at].depth:
+                seen.add(before)
+                left.append(before)
+    return False
+
+
+def _account_is_held(keeper: Keeper, message: Message, truth: Truth) -> bool:
+    """Whether everything is at hand that the account of a message needs to be judged."""
+    if message.account in (SELF, ANY) or message.is_moot:
+        return True
+    needed = truth.ancestors(message.account, message.account_tips or ())
+    return all((held := keeper.message(id)) is not None and held.has_data for id in needed)

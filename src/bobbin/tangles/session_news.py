@@ -1,0 +1,111 @@
+"""What goes on after a run: messages that come to be later go out at once, to a peer that wants them.
+
+A session tells which messages both sides are known to have, because one has sent them to the other; those never go out
+as news. What comes into the store while a run is under way waits until the run's own messages have gone out, since the
+run may send it as well.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from bobbin.tangles.exchange import Exchange
+from bobbin.tangles.message import Message, MessageId
+
+
+class _Audience:
+    """What is known about the peer's interest in one tangle."""
+
+    def __init__(self) -> None:
+        self.listens = False
+        """The peer wants what comes to be from now on: a run has sent it what it lacked."""
+        self.told: dict[MessageId, None] = {}
+        """What both sides are known to have. The oldest goes first."""
+        self.waiting: dict[MessageId, None] = {}
+
+
+class News:
+    """The news of one stream, for all its tangles."""
+
+    def __init__(self, exchange: Exchange, told_max: int) -> None:
+        self._exchange: Final = exchange
+        self._told_max: Final = told_max
+        self._audiences: dict[MessageId, _Audience] = {}
+        self._fresh_accounts: dict[MessageId, None] = {}
+        """Account messages that came while this stream was open: a later message may need one."""
+
+    def follow(self, tangle: MessageId) -> None:
+        """A run on a tangle has begun: what comes from now on is noted."""
+        self._audiences.setdefault(tangle, _Audience())
+
+    def tell(self, tangle: MessageId, ids: Iterable[MessageId]) -> None:
+        """These have been sent to the peer, or came from it."""
+        audience = self._audiences.setdefault(tangle, _Audience())
+        audience.told.update(dict.fromkeys(ids))
+        self._bound(audience.told)
+
+    def hear(self, tangle: MessageId, messages: Iterable[Message]) -> None:
+        """These came from the peer, which has them in every tangle that they stand in: none goes back as news."""
+        for message in messages:
+            for known in {tangle: None, **dict.fromkeys(message.places)}:
+                if known == tangle or known in self._audiences:
+                    self.tell(known, (message.id,))
+
+    def serve(self, tangle: MessageId, *, listens: bool) -> list[list[bytes]]:
+        """The messages of a run have gone out. Gives what has waited for it."""
+        audience = self._audiences.setdefault(tangle, _Audience())
+        audience.listens = listens
+        waiting, audience.waiting = audience.waiting, {}
+        return [texts for id in waiting if (texts := self._news(tangle, audience, id))]
+
+    def came(self, ids: Iterable[MessageId]) -> list[tuple[MessageId, list[bytes]]]:
+        """Messages have come into the store. Gives what is to be sent, by tangle: one message, with what it needs."""
+        out: list[tuple[MessageId, list[bytes]]] = []
+        for id in ids:
+            message = self._exchange.message(id)
+            if message is None:
+                continue
+            if message.is_account:
+                self._fresh_accounts[id] = None
+                self._bound(self._fresh_accounts)
+            for tangle in (id, *message.places):
+                audience = self._audiences.get(tangle)
+                if audience is None:
+                    continue
+                if not audience.listens:
+                    audience.waiting[id] = None
+                    self._bound(audience.waiting)
+                elif texts := self._news(tangle, audience, id):
+                    out.append((tangle, texts))
+        return out
+
+    def _news(self, tangle: MessageId, audience: _Audience, id: MessageId) -> list[bytes]:
+        message = self._exchange.message(id)
+        if message is None or id in audience.told or not audience.listens:
+            return []
+        texts = [*self._account_of(tangle, audience, message), message.raw]
+        self.tell(tangle, (id,))
+        return texts
+
+    def _account_of(self, tangle: MessageId, audience: _Audience, message: Message) -> list[bytes]:
+        """Account messages that the peer cannot have and needs for this one: a key that is new, for its first message.
+
+        A pzp peer leaves them out and has the message refused.
+        """
+        if not self._fresh_accounts or message.account_tips is None:
+            return []
+        needed = self._exchange.account_messages_for([message.id])
+        fresh = [id for id in needed if id in self._fresh_accounts and id not in audience.told]
+        self.tell(tangle, fresh)
+        return [held.raw for held in map(self._exchange.message, fresh) if held is not None]
+
+    def _bound(self, ids: dict[MessageId, None]) -> None:
+        """Forget the oldest. What waited so long is found by the next run."""
+        while len(ids) > self._told_max:
+            del ids[next(iter(ids))]
+
+    def check(self) -> None:
+        """Assert what always holds."""
+        for audience in self._audiences.values():
+            assert len(audience.told) <= self._told_max
+            assert len(audience.waiting) <= self._told_max
+        assert len(self._fresh_accounts) <= self._told_max

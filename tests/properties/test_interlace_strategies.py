@@ -1,0 +1,147 @@
+"""Whatever strategy two sides reconcile by: each learns what a full listing gives, and the stores end the same."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from bobbin.interlace.choice import Strategy
+from bobbin.interlace.limits import Limits, Service
+from bobbin.interlace.messages import Hello
+from bobbin.interlace.result import Result
+from bobbin.policy.claims import ClaimedField
+from bobbin.profile import PARTITION_PREFIX_LENGTH
+from bobbin.records.record import Plex
+from tests.policy_worlds import EVERYTHING
+from tests.properties.effort import scaled
+from tests.properties.interlace_worlds import random_world
+from tests.support.exchanges import BY_GROUP, PULL, PUSH, Changes, Meeting, Watched, meet, record
+
+_POOL = [record(number, group="u" if number % 4 else "x") for number in range(240)]
+_LISTING = Service(list_outright_max=1_000_000)
+_SEEDS = st.integers(0, 2**32)
+
+
+def _claims(meeting: Meeting) -> list[list[tuple[str, tuple[ClaimedField, ...]]]]:
+    claims = []
+    for side in (meeting.left, meeting.right):
+        assert side.machine.epoch is not None
+        learned = side.machine.epoch.learned
+        learned.check()
+        claims.append([(one.record, one.fields) for one in learned.advertisements()])
+    return claims
+
+
+def _bare(results: tuple[Result, Result]) -> list[Result]:
+    """Without what only says how it went."""
+    return [structs.replace(one, strategies=(), fallbacks=(), cursor_updated=False) for one in results]
+
+
+def _draw(random: Random) -> Changes:
+    """A strategy, and bounds from those that leave no room to those that never matter."""
+    return {
+        "strategy": random.choice((Strategy.AUTO, *Strategy, Strategy.SKETCH)),
+        "share": random.randint(1, 2**64 - 1),
+        "service": Service(
+            list_outright_max=random.choice((1, 8, 256)),
+            list_partition_max=random.choice((1, 8, 64)),
+            sketch_symbols_max=random.choice((1, 40, 262_144, 262_144)),
+            sketch_ids_max=random.choice((1, 40, 262_144, 262_144)),
+            sketch_turns_max=random.choice((1, 6)),
+        ),
+    }
+
+
+def _stores(random: Random) -> tuple[list[Plex], list[Plex]]:
+    """Two that have nothing in common, or nearly everything, or anything in between; differences may be recent."""
+    size = random.choice((0, 1, 20, 120, 240))
+    common = _POOL[:size] if random.random() < 0.5 else random.sample(_POOL, size)
+    sides = []
+    for _ in range(2):
+        lost = min(random.choice((0, 0, 1, 5, size)), size)
+        kept = common[: len(common) - lost] if random.random() < 0.5 else random.sample(common, len(common) - lost)
+        sides.append([*kept, *random.sample(_POOL, random.choice((0, 0, 1, 5, 60)))])
+    return sides[0], sides[1]
+
+
+def _lead_where_a_listing_leads(seed: int) -> None:
+    random = Random(seed)
+    here, there = _stores(random)
+    rules = random.choice(((EVERYTHING, EVERYTHING), (BY_GROUP, BY_GROUP), (PULL, PUSH), (BY_GROUP, EVERYTHING)))
+    parameters = random.choice(({}, {PARTITION_PREFIX_LENGTH: "1"}))
+    drawn, of_right = _draw(random), _draw(random)
+    listing = meet(here, there, *rules, service=_LISTING, parameters=parameters)
+    drawn["parameters"] = parameters
+    other = meet(here, there, *rules, codec=random.random() < 0.3, right=of_right, **drawn)
+    assert _bare(listing.run()) == _bare(other.run())
+    assert _claims(listing) == _claims(other)
+    for one, another in ((listing.here, other.here), (listing.there, other.there)):
+        assert set(one.records) == set(another.records)
+
+
+@scaled(0.2)
+@given(_SEEDS)
+def test_every_strategy_leads_where_a_listing_leads(seed: int) -> None:
+    """IL-106, IL-181, IL-195, IL-289, IL-291: the same claims, stores and results, through bytes too."""
+    _lead_where_a_listing_leads(seed)
+
+
+@pytest.mark.slow
+@scaled(1.5)
+@given(_SEEDS)
+def test_every_strategy_leads_there_from_many_more_beginnings(seed: int) -> None:
+    """IL-106, IL-181, IL-195, IL-289, IL-291: the same, searched longer."""
+    _lead_where_a_listing_leads(seed)
+
+
+@pytest.mark.slow
+@scaled(1)
+@given(_SEEDS)
+def test_random_policies_end_the_same(seed: int) -> None:
+    """IL-181, IL-289: under rules with negation and claims that decide what is offered, over many iterations."""
+    random = Random(seed)
+    world = random_world(random)
+    plain, other = world.meeting(), world.meeting(shares=(random.randint(1, 99), random.randint(1, 99)))
+    assert _bare(plain.run()) == _bare(other.run())
+    assert _claims(plain) == _claims(other)
+
+
+@pytest.mark.slow
+@scaled(0.5)
+@given(_SEEDS)
+def test_an_exchange_that_goes_on_from_a_cursor_ends_the_same(seed: int) -> None:
+    """IL-034, IL-174, IL-182, IL-227: after any changes on either side, with another strategy each time."""
+    random = Random(seed)
+    rules = random.choice((EVERYTHING, BY_GROUP))
+    here, there = map(Watched, _stores(random))
+    meet(here, there, rules, signed=True, **_draw(random)).run()
+    for holdings in (here, there):
+        for name in random.sample(sorted(holdings.records), min(len(holdings.records), random.choice((0, 3, 200)))):
+            holdings.remove(name)
+        holdings.refused = set()
+        for one in random.sample(_POOL, random.choice((0, 2, 30))):
+            holdings.put(one)
+    fresh = meet(here.records.values(), there.records.values(), rules, signed=True, service=_LISTING)
+    going_on = meet(here, there, rules, signed=True, right=_draw(random), **_draw(random))
+    assert _bare(fresh.run()) == _bare(going_on.run())
+    assert _claims(fresh) == _claims(going_on)
+
+
+@scaled(0.1)
+@given(_SEEDS)
+def test_a_peer_without_the_capability_sees_what_it_always_saw(seed: int) -> None:
+    """IL-106, IL-107: but for one limit in the hello, which it does not know, every message is the same."""
+    random = Random(seed)
+    here, there = _stores(random)
+    service = Service(list_outright_max=random.choice((1, 256)))
+    limits = Limits(max_loop_iterations=64)
+    before = meet(here, there, BY_GROUP, service=service, limits=limits)
+    now = meet(here, there, BY_GROUP, service=service, limits=limits, share=7, right={"share": None})
+    assert before.run() == now.run()
+    said = [
+        (side, structs.replace(message, reconcile=None) if isinstance(message, Hello) else message)
+        for side, message in now.said
+    ]
+    assert said == before.said

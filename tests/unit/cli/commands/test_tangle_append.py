@@ -1,0 +1,27 @@
+"""``bobbin tangle append``."""
+
+from tests.unit.cli.command_line import Cli
+from tests.unit.cli.tangle_laces import Woven
+
+
+def test_a_message_stands_after_everything(woven: Woven, cli: Cli) -> None:
+    answer = cli("tangle", "append", woven.folder, woven.feed[:8], "-", "--json", stdin=b'{"text":"more"}').json
+    assert answer["tangles"] == {woven.feed: 5}
+    assert (answer["account"], answer["domain"]) == (woven.account, "post")
+    rows = cli("tangle", "log", woven.folder, woven.feed, "--json").rows
+    assert rows[-1]["id"] == answer["id"]
+    assert woven.posts[-1] in rows[-1]["prev"]
+
+
+def test_a_reply_stands_in_two_tangles(woven: Woven, cli: Cli) -> None:
+    ids = [row["id"] for row in cli("tangle", "log", woven.folder, woven.thread, "--json").rows]
+    assert ids == [woven.thread, woven.posts[-1]]
+
+
+def test_what_makes_no_sense(woven: Woven, cli: Cli) -> None:
+    for arguments in (["zzzzzz", "-d", "{}"], [woven.feed], [woven.feed, "-d", "1"], ["1" * 32, "-d", "{}"]):
+        assert cli("tangle", "append", woven.folder, *arguments).code == 2
+    cli("tangle", "key", "new", woven.folder, "stranger")
+    answer = cli("tangle", "append", woven.folder, woven.feed, "-d", "{}", "--key", "stranger")
+    assert answer.code == 2
+    assert "sigkey not authorised" in answer.err

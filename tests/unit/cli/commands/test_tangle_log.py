@@ -1,0 +1,55 @@
+"""``bobbin tangle log``."""
+
+from pathlib import Path
+
+from bobbin.lace import Lace
+from tests.support.tangle_messages import Author
+from tests.unit.cli.command_line import Cli
+from tests.unit.cli.tangle_laces import Woven
+from tests.unit.runtime.tangle_stores import placed
+
+
+def test_the_tangles_of_a_lace(woven: Woven, cli: Cli) -> None:
+    rows = cli("tangle", "log", woven.folder, "--json").rows
+    assert {(row["tangle"], row["kind"], row["messages"]) for row in rows} == {
+        (woven.account, "account", 1),
+        (woven.feed, "feed", 5),
+        (woven.thread, "weave", 2),
+    }
+    assert len(cli("tangle", "log", woven.folder).lines) == 3
+
+
+def test_the_messages_of_a_tangle(woven: Woven, cli: Cli) -> None:
+    rows = cli("tangle", "log", woven.folder, woven.feed, "--json").rows
+    assert [row["id"] for row in rows] == [woven.feed, *woven.posts]
+    assert [row["depth"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {row["standing"] for row in rows} == {"full"}
+    assert rows[1]["data"] == {"text": "post 0"}
+    last = cli("tangle", "log", woven.folder, woven.feed, "--limit", "2").lines
+    assert len(last) == 2
+    assert "reply" in last[-1]
+
+
+def test_what_is_not_proven_says_why(folder: Path, cli: Cli) -> None:
+    alice = Author("alice")
+    moot, first, second = alice.feed(2)
+    third = alice.post(moot.id, {"text": "\u202eevil\x1b[0m"})
+    wrong = placed(alice, moot, [first.id, second.id], 7)
+    waits = placed(alice, moot, [second.id, third.id], 4)
+    with Lace.open(folder) as lace:
+        lace.tangles.commit([alice.account, moot, first, wrong, second, waits], tangle=moot.id)
+    lines = "\n".join(cli("tangle", "log", folder, moot.id).lines)
+    assert "waiting: waits for 2 messages" in lines or "waiting: waits for 1 messages" in lines
+    assert "interop: tangle: depth is not max prev depth + 1" in lines
+    with Lace.open(folder) as lace:
+        lace.tangles.commit([third], tangle=moot.id)
+    shown = cli("tangle", "log", folder, moot.id).text
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+def test_nothing_yet(folder: Path, cli: Cli) -> None:
+    answer = cli("tangle", "log", folder)
+    assert (answer.code, answer.text) == (0, "")
+    assert "bobbin tangle new" in answer.err
+    assert cli("tangle", "log", folder, "1" * 32).code == 1

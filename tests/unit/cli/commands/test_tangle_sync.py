@@ -1,0 +1,51 @@
+"""``bobbin tangle sync``: with another folder. Over a link: ``test_tangle_serve.py``."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command_line import Cli
+from tests.unit.cli.tangle_laces import Woven
+
+
+@pytest.mark.parametrize("mode", ["modern", "nine phases"])
+def test_a_folder_gets_what_its_goal_asks_for(woven: Woven, folder: Path, cli: Cli, mode: str) -> None:
+    flags = [] if mode == "modern" else ["--nine-phases"]
+    assert cli("tangle", "sync", folder, woven.folder, *flags).code == 2, "there is no goal"
+    cli("tangle", "goal", folder, woven.feed, "all")
+    answer = cli("tangle", "sync", folder, woven.folder, *flags, "--json")
+    assert answer.code == 0
+    value = answer.json
+    assert (value["mode"], value["lace"], value["peer"]) == (mode, str(folder), str(woven.folder))
+    (run,) = value["runs"]
+    assert set(run["added"]) == {woven.account, woven.feed, *woven.posts}
+    assert run["refused"] == []
+    assert value["bytes_in"] == sum(one["bytes_in"] for one in value["frames"].values())
+    assert cli("tangle", "log", folder, woven.feed).lines == cli("tangle", "log", woven.folder, woven.feed).lines
+    assert cli("fsck", folder).code == 0
+    again = cli("tangle", "sync", folder, woven.folder, *flags)
+    assert "0 messages came, 0 sent" in again.text
+
+
+def test_phases_and_bytes_are_shown(woven: Woven, folder: Path, cli: Cli) -> None:
+    cli("tangle", "goal", folder, woven.feed, "all")
+    cli("tangle", "sync", folder, woven.folder)
+    cli("tangle", "append", woven.folder, woven.feed, "-d", '{"text":"late"}')
+    lines = cli("tangle", "sync", folder, woven.folder, "--nine-phases").lines
+    assert lines[0] == "mode  nine phases"
+    assert "1 message came" in lines[1]
+    assert [line.split()[:2] for line in lines[3:]] == [["phase", str(number)] for number in range(1, 10)]
+
+
+def test_without_a_goal_nothing_is_taken(woven: Woven, folder: Path, cli: Cli) -> None:
+    answer = cli("tangle", "sync", folder, woven.folder, woven.feed)
+    assert answer.code == 0
+    assert "has no goal here" in answer.err
+    assert cli("tangle", "show", folder, woven.feed).code == 1
+
+
+def test_what_makes_no_sense(woven: Woven, cli: Cli, tmp_path: Path) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "all")
+    assert cli("tangle", "sync", woven.folder, woven.folder).code == 2
+    for peer in ("nowhere", "net:host", "net:127.0.0.1:1~shse:short", str(tmp_path)):
+        assert cli("tangle", "sync", woven.folder, peer).code == 2

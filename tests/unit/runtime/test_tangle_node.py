@@ -1,0 +1,301 @@
+"""Sessions with many peers over real sockets: dialled, being dialled, and in the modern mode where both know it."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bobbin.errors import ResourceError
+from bobbin.runtime.tangle_library import StoreKeeper
+from bobbin.runtime.tangle_link import QuietPeer
+from bobbin.runtime.tangle_node import MODERN_CALL, PHASES_CALL, TangleNode
+from bobbin.runtime.tangle_store import TangleStore
+from bobbin.store.sqlite import open_store
+from bobbin.tangles.keys import Keypair
+from bobbin.tangles.message import MessageId
+from bobbin.tangles.session_effects import Finished, Notice
+from bobbin.transport import pzp
+from bobbin.transport.base import TransportError
+from bobbin.transport.muxrpc import CallFailed, Link
+from bobbin.transport.secret_stream import SecretStream
+from bobbin.wire import address
+from bobbin.wire.pzp import manifest
+from bobbin.wire.pzp.faults import WireFault
+from tests.support.byte_streams import until
+from tests.support.pzp_wire import ALICE, BOB, CAROL
+from tests.support.tangle_keeper import MemoryKeeper
+from tests.support.tangle_messages import Author
+
+if TYPE_CHECKING:
+    from bobbin.errors import BobbinError
+
+HERE = address.parse("tcp:127.0.0.1:0", to_listen=True)
+
+
+def _author(count: int) -> tuple[Author, MemoryKeeper, MessageId]:
+    author = Author("alice")
+    messages = author.feed(count)
+    keeper = MemoryKeeper()
+    keeper.add([author.account, *messages])
+    keeper.goal(messages[0].id, "all")
+    return author, keeper, messages[0].id
+
+
+def _reader(tangle: MessageId) -> MemoryKeeper:
+    keeper = MemoryKeeper()
+    keeper.goal(tangle, "all")
+    return keeper
+
+
+def test_a_node_dials_another() -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(5)
+        reader = _reader(feed)
+        heard: list[tuple[bytes, Notice]] = []
+        serving = TangleNode(BOB, keeper, watch=lambda peer, notice: heard.append((peer, notice)))
+        dialling = TangleNode(CAROL, reader)
+        listener = await serving.listen(HERE)
+        report = await dialling.sync(listener.address, (feed,))
+        assert sorted(reader.records) == sorted(keeper.records)
+        assert report.peer == BOB.public_bytes
+        assert not report.modern
+        assert report.bytes_in > sum(traffic.bytes_in for traffic in report.traffic.values()) > 0
+        assert report.bytes_out > sum(traffic.bytes_out for traffic in report.traffic.values()) > 0
+        assert [notice.added for notice in report.notices if isinstance(notice, Finished)]
+        await until(lambda: not serving.sessions)
+        assert {peer for peer, _ in heard} == {CAROL.public_bytes}
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_what_one_peer_brings_the_others_hear_of() -> None:
+    async def main() -> None:
+        author, keeper, feed = _author(3)
+        middle, end = MemoryKeeper(), MemoryKeeper()
+        for other in (middle, end):
+            other.add(list(keeper.store)[:3])
+            other.goal(feed, "all")
+        hub = TangleNode(BOB, middle)
+        listener = await hub.listen(HERE)
+        stop = asyncio.Event()
+        nodes = [TangleNode(ALICE, keeper), TangleNode(CAROL, end)]
+        running = [asyncio.create_task(node.sync(listener.address, (feed,), stop=stop)) for node in nodes]
+        await until(lambda: len(middle.records) == len(end.records) == 5)
+        nodes[0].added(keeper.add([author.post(feed, {"text": "later"})]))
+        await until(lambda: len(middle.records) == len(end.records) == 6)
+        stop.set()
+        await asyncio.gather(*running)
+        assert sorted(end.records) == sorted(keeper.records)
+        await until(lambda: not hub.sessions)
+        await hub.close()
+
+    asyncio.run(main())
+
+
+def test_a_goal_that_is_set_later_begins_a_run_on_either_side() -> None:
+    """TG-098."""
+
+    async def main() -> None:
+        author, keeper, feed = _author(2)
+        other = author.feed(2, "other")
+        keeper.add(other)
+        reader = _reader(feed)
+        serving, dialling = TangleNode(BOB, keeper), TangleNode(CAROL, reader)
+        listener = await serving.listen(HERE)
+        stop = asyncio.Event()
+        running = asyncio.create_task(dialling.sync(listener.address, (feed,), stop=stop))
+        await until(lambda: len(reader.records) == 4)
+        reader.goal(other[0].id, "all")
+        serving.open_runs((other[0].id,))
+        await until(lambda: len(reader.records) == 7)
+        stop.set()
+        await running
+        await until(lambda: not serving.sessions)
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_a_node_that_closes_says_goodbye() -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(2)
+        reader = _reader(feed)
+        lost: list[BobbinError] = []
+        serving = TangleNode(BOB, keeper, lost=lambda _, error: lost.append(error))
+        listener = await serving.listen(HERE)
+        running = asyncio.create_task(TangleNode(CAROL, reader).sync(listener.address, (feed,), stop=asyncio.Event()))
+        await until(lambda: len(reader.records) == 4)
+        await serving.close()
+        with pytest.raises((TransportError, CallFailed)):
+            await running
+        assert not lost
+        with pytest.raises(TransportError):
+            await TangleNode(CAROL, reader).sync(listener.address, (feed,))
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_goes_without_a_word_is_reported() -> None:
+    async def main() -> None:
+        _, keeper, _ = _author(1)
+        lost: list[tuple[bytes, BobbinError]] = []
+        serving = TangleNode(BOB, keeper, lost=lambda peer, error: lost.append((peer, error)))
+        listener = await serving.listen(HERE)
+        stream = await pzp.dial(listener.address, CAROL)
+        stream.abort()
+        await until(lambda: bool(lost))
+        assert lost[0][0] == CAROL.public_bytes
+        assert isinstance(lost[0][1], TransportError | WireFault)
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_is_not_admitted() -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(1)
+        serving = TangleNode(BOB, keeper)
+        listener = await serving.listen(HERE, admits=lambda peer: peer != CAROL.public_bytes)
+        with pytest.raises((TransportError, WireFault)):
+            await TangleNode(CAROL, _reader(feed)).sync(listener.address, (feed,))
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_the_number_of_links_is_bounded() -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(1)
+        reader = _reader(feed)
+        lost: list[BobbinError] = []
+        serving = TangleNode(BOB, keeper, links_max=2, lost=lambda _, error: lost.append(error))
+        listener = await serving.listen(HERE)
+        streams = [await pzp.dial(listener.address, CAROL) for _ in range(3)]
+        await until(lambda: bool(lost))
+        assert isinstance(lost[0], ResourceError)
+        assert "2 links" in str(lost[0])
+        for stream in streams:
+            stream.abort()
+        await until(lambda: len(lost) == 3)
+        await TangleNode(CAROL, reader).sync(listener.address, (feed,))
+        assert sorted(reader.records) == sorted(keeper.records)
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_never_answers_is_given_up() -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(1)
+
+        async def accept(stream: SecretStream) -> None:
+            try:
+                while await stream.read():
+                    pass
+            except (TransportError, WireFault) as error:
+                ends.append(error)
+            finally:
+                stream.abort()
+
+        ends: list[BobbinError] = []
+        listener = await pzp.listen(HERE, BOB, accept)
+        with pytest.raises(QuietPeer):
+            await TangleNode(CAROL, keeper, quiet_seconds=0.02).sync(listener.address, (feed,))
+        await until(lambda: bool(ends))
+        await listener.close()
+
+    asyncio.run(main())
+
+
+# ---- the modern mode ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[TangleStore, TangleStore]]:
+    """Two stores on the disk, which can do both modes."""
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(open_store(tmp_path / name, create=True, now=lambda: 0)) for name in ("one", "two")
+        ]
+        yield TangleStore(opened[0].tangles), TangleStore(opened[1].tangles)
+
+
+def _fill(stores: tuple[TangleStore, TangleStore]) -> tuple[Author, MessageId]:
+    author = Author("alice")
+    messages = author.feed(20)
+    stores[0].commit([author.account, *messages])
+    stores[1].commit([author.account, *messages[:11]])
+    for store in stores:
+        store.set_goal(messages[0].id, "all")
+    return author, messages[0].id
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(True, True), (True, False), (False, True)])
+def test_the_modern_mode_is_spoken_where_both_know_it(
+    stores: tuple[TangleStore, TangleStore], *, ours: bool, theirs: bool
+) -> None:
+    async def main() -> None:
+        _, feed = _fill(stores)
+        serving = TangleNode(BOB, StoreKeeper(stores[0]), modern=theirs)
+        listener = await serving.listen(HERE)
+        report = await TangleNode(CAROL, StoreKeeper(stores[1]), modern=ours).sync(listener.address, (feed,))
+        assert report.modern == (ours and theirs)
+        named = {"ask", "answer", "turn", "parcel"} if report.modern else {f"phase {number}" for number in range(1, 10)}
+        assert set(report.traffic) <= named
+        assert {id for id, *_ in _held(stores[1])} == {id for id, *_ in _held(stores[0])}
+        await until(lambda: not serving.sessions)
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def _held(store: TangleStore) -> list[tuple[str, int]]:
+    return sorted((kept.id, len(kept.raw)) for kept in store.kept())
+
+
+def test_a_node_without_the_modern_mode_neither_offers_nor_asks_for_it(
+    stores: tuple[TangleStore, TangleStore],
+) -> None:
+    """A real peer never sees it: it is opened only where the manifest has it."""
+
+    async def main() -> None:
+        _fill(stores)
+        asked: list[tuple[str, ...]] = []
+        for modern in (True, False):
+            serving = TangleNode(BOB, StoreKeeper(stores[0]), modern=modern)
+            listener = await serving.listen(HERE)
+            link = Link(await pzp.dial(listener.address, CAROL))
+            running = asyncio.create_task(link.run())
+            said = await link.ask(manifest.NAME)
+            asked += [name for name in (PHASES_CALL, MODERN_CALL) if manifest.offers(said, name)]
+            await link.close()
+            await running
+            await serving.close()
+        assert asked == [PHASES_CALL, MODERN_CALL, PHASES_CALL]
+
+    asyncio.run(main())
+
+
+def test_later_messages_go_out_in_the_modern_mode_too(stores: tuple[TangleStore, TangleStore]) -> None:
+    async def main() -> None:
+        author, feed = _fill(stores)
+        serving = TangleNode(BOB, StoreKeeper(stores[0]))
+        listener = await serving.listen(HERE)
+        stop = asyncio.Event()
+        dialling = TangleNode(Keypair.from_words("dave"), StoreKeeper(stores[1]))
+        running = asyncio.create_task(dialling.sync(listener.address, (feed,), stop=stop))
+        await until(lambda: len(_held(stores[1])) == 22)
+        later = author.post(feed, {"text": "later"})
+        serving.added(stores[0].commit([later]).added)
+        await until(lambda: len(_held(stores[1])) == 23)
+        stop.set()
+        report = await running
+        assert report.modern
+        await until(lambda: not serving.sessions)
+        await serving.close()
+
+    asyncio.run(main())

@@ -1,0 +1,155 @@
+"""What is in memory of the tangles of a store is what is in the store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from bobbin.runtime import tangle_shelf
+from bobbin.runtime.tangle_shelf import Shelf
+from bobbin.runtime.tangle_store import TangleStore
+from bobbin.store.base import DamagedStore
+from bobbin.store.sqlite import SqliteStore, open_store
+from bobbin.tangles.exchange import Credential
+from tests.support.tangle_messages import Author
+from tests.unit.runtime.tangle_stores import opened, placed, plex
+
+
+@pytest.fixture
+def alice() -> Author:
+    return Author("alice")
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[SqliteStore, TangleStore]]:
+    with opened(tmp_path / "records.db") as pair:
+        yield pair
+
+
+def test_a_tangle_is_loaded_as_it_was_built(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    feed = alice.feed(20)
+    tangles.commit([alice.account, *feed], tangle=feed[0].id)
+    built, loaded = tangles.tangle(feed[0].id), Shelf(store.tangles).tangle(feed[0].id)
+    loaded.check()
+    assert loaded.topological() == built.topological()
+    assert [loaded.prev(id) for id in loaded.topological()] == [built.prev(id) for id in built.topological()]
+    assert loaded.tips() == built.tips() == {feed[-1].id}
+    assert loaded.kind == built.kind
+
+
+def test_messages_come_in_the_order_asked_for(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    moot, first, second = alice.feed(2)
+    tangles.commit([alice.account, moot, first, second], tangle=moot.id)
+    shelf = Shelf(store.tangles)
+    found = shelf.messages([second.id, "nothing", moot.id, second.id])
+    assert [None if message is None else message.id for message in found] == [second.id, None, moot.id, second.id]
+
+
+def test_few_messages_are_kept_as_they_were_read(
+    both: tuple[SqliteStore, TangleStore], alice: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, tangles = both
+    feed = alice.feed(12)
+    tangles.commit([alice.account, *feed], tangle=feed[0].id)
+    monkeypatch.setattr(tangle_shelf, "MESSAGES_KEPT_MAX", 3)
+    shelf = Shelf(store.tangles)
+    for message in [*feed, *feed]:
+        assert shelf.message(message.id) == message
+        assert len(shelf._messages) <= 4
+
+
+def test_everything_is_forgotten_before_it_is_too_much(
+    tmp_path: Path, both: tuple[SqliteStore, TangleStore], alice: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, tangles = both
+    moot, first, second = alice.feed(2)
+    tangles.commit([alice.account, moot, first], tangle=moot.id)
+    monkeypatch.setattr(tangle_shelf, "LOADED_MAX", 1)
+    shelf = Shelf(store.tangles)
+    shelf.refresh()
+    before = shelf.tangle(moot.id)
+    with open_store(tmp_path / "records.db", now=lambda: 0) as elsewhere:
+        TangleStore(elsewhere.tangles).commit([second], tangle=moot.id)
+    shelf.refresh()
+    assert shelf.tangle(moot.id) is not before
+    assert shelf.tangle(moot.id).tips() == {second.id}
+
+
+def test_credentials(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    moot, first = alice.feed(1)
+    tangles.commit([alice.account, moot, first], tangle=moot.id)
+    ids = [first.id, moot.id, alice.account.id, "nothing"]
+    expected = [
+        Credential(alice.account.id, (alice.account.id,)),
+        Credential(alice.account.id, None),
+        Credential("self", None),
+        Credential("", None),
+    ]
+    shelf = Shelf(store.tangles)
+    assert shelf.credentials(ids) == expected, "read from the messages"
+    shelf.tangle(moot.id)
+    assert shelf.credentials(ids) == expected, "as they were loaded"
+
+
+def test_parts_of_a_tangle(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    _, tangles = both
+    moot, first, second = alice.feed(2)
+    unknown = alice.post(moot.id, {"text": "unknown"})
+    broken = placed(alice, moot, [second.id, unknown.id], 9)
+    waits = placed(alice, moot, [second.id, unknown.id], 4)
+    tangles.commit([alice.account, moot, first, second, waits, broken], tangle=moot.id)
+    shelf = tangles.shelf
+    assert {waits.id, broken.id} <= set(shelf.tangle(moot.id))
+    assert set(shelf.sound(moot.id)) == {moot.id, first.id, second.id, waits.id, broken.id}, "nobody can tell yet"
+    assert set(shelf.proven(moot.id)) == {moot.id, first.id, second.id}
+    assert shelf.proven(moot.id).prev(second.id) == shelf.tangle(moot.id).prev(second.id)
+    tangles.commit([unknown], tangle=moot.id)
+    assert set(shelf.sound(moot.id)) == set(shelf.proven(moot.id))
+    assert broken.id not in shelf.sound(moot.id)
+    assert waits.id in shelf.proven(moot.id)
+
+
+def test_a_marked_root_of_a_thread_is_judged_by_its_feed(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    moot, first = alice.feed(1)
+    alice.tangles[first.id] = type(alice.tangles[moot.id])(first.id, [first])
+    reply = alice.post(first.id, {"text": "reply"}, "reply")
+    tangles.commit([alice.account, first, reply], tangle=first.id)
+    assert set(Shelf(store.tangles).proven(first.id)) == set(), "nobody knows where the root stands"
+    fresh = TangleStore(store.tangles)
+    assert set(fresh.commit([moot], tangle=moot.id).promoted) == {first.id, reply.id}
+    assert set(Shelf(store.tangles).proven(first.id)) == {first.id, reply.id}
+
+
+def test_a_message_that_cannot_be_read_is_damage(
+    tmp_path: Path, both: tuple[SqliteStore, TangleStore], alice: Author
+) -> None:
+    store, tangles = both
+    moot, first = alice.feed(1)
+    tangles.commit([alice.account, moot, first], tangle=moot.id)
+    connection = apsw.Connection(str(tmp_path / "records.db"))
+    for raw in (b"{", b"{}", b'{"data":null,"metadata":{"tangles":{}}}'):
+        connection.execute("UPDATE message SET raw = ? WHERE id = ?", (raw, first.id))
+        with pytest.raises(DamagedStore, match=first.id):
+            Shelf(store.tangles).tangle(moot.id)
+        with pytest.raises(DamagedStore, match=first.id):
+            Shelf(store.tangles).message(first.id)
+    connection.execute("UPDATE message SET raw = ? WHERE id = ?", (first.raw, first.id))
+    connection.close()
+
+
+def test_the_version_says_what_it_is_of(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    shelf = Shelf(store.tangles)
+    versions = [shelf.version, shelf.state.version]
+    assert versions == [None, 0]
+    tangles.commit([alice.account])
+    assert shelf.refresh() == (alice.account.id,)
+    assert shelf.version == 1
+    store.remove(plex(alice.account).hash, reason="x")
+    assert shelf.refresh() == ()
+    assert shelf.version == 2

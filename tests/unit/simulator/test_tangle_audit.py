@@ -1,0 +1,56 @@
+"""The audit of a node: silent about an honest one, and loud about what should not be there."""
+
+from random import Random
+
+from bobbin.simulator.tangle_audit import audit, audit_upkeep
+from bobbin.simulator.tangle_keepers import MemoryKeeper
+from bobbin.simulator.tangle_people import FEED, Pen, Person
+from bobbin.simulator.tangle_truth import Truth
+from bobbin.tangles.goals import parse_goal
+from bobbin.tangles.message import Message, MessageId, from_json
+
+
+def honest() -> tuple[Person, MemoryKeeper, Truth, list[Message]]:
+    person, keeper, truth = Person("alice", Random(0)), MemoryKeeper(), Truth()
+    messages: list[Message] = []
+
+    def take_down(message: Message, tangle: MessageId) -> None:
+        assert keeper.put(message, tangle) is None
+        truth.learn(message)
+        messages.append(message)
+
+    take_down(person.root, person.account)
+    pen = Pen(Random(2), keeper, take_down)
+    for _ in range(6):
+        pen._append(person, person.keys[0], FEED, {"text": "x"})
+    return person, keeper, truth, messages
+
+
+def test_an_honest_node_passes() -> None:
+    person, keeper, truth, _ = honest()
+    assert list(audit(keeper, truth, [person])) == []
+
+
+def test_what_should_not_be_there_is_named() -> None:
+    person, keeper, truth, messages = honest()
+    stranger = Person("bob", Random(5))
+    assert "never of its account" in next(audit(keeper, truth, [stranger]))
+    assert any("is called proven" in wrong for wrong in audit(keeper, Truth(), [person]))
+    last = messages[-1]
+    value = {"data": {"text": "other"}, "metadata": last.metadata, "sigkey": last.sigkey, "sig": last.sig}
+    keeper.store.delete(last.id)
+    keeper.store.load([from_json(value)])  # type: ignore[arg-type]
+    assert any("not what it names" in wrong for wrong in audit(keeper, truth, [person]))
+
+
+def test_upkeep_that_goes_too_far_is_found() -> None:
+    person, keeper, _, messages = honest()
+    feed = person.feeds[FEED]
+    keeper.set_goal(feed, parse_goal("newest-2"))
+    before = keeper.snapshot()
+    keeper.collect()
+    assert list(audit_upkeep(keeper, before)) == []
+    keeper.store.erase(messages[-1].id)
+    assert "asks for it" in next(audit_upkeep(keeper, before))
+    keeper.store.delete(person.account)
+    assert any("signed for was let go" in wrong for wrong in audit_upkeep(keeper, before))

@@ -1,0 +1,73 @@
+"""What two nodes owe each other, by brute force."""
+
+from random import Random
+
+from bobbin.simulator.tangle_keepers import SPAN, MemoryKeeper
+from bobbin.simulator.tangle_people import FEED, SET, Pen, Person
+from bobbin.simulator.tangle_promises import needed_from, owed, top_of, unproven, view_of, wanted_from
+from bobbin.simulator.tangle_truth import Truth
+from bobbin.tangles.goals import parse_goal
+from bobbin.tangles.message import Message, MessageId
+
+
+def feed_of(count: int, domain: str = FEED) -> tuple[Person, MemoryKeeper, Truth, list[Message]]:
+    person, keeper, truth = Person("alice", Random(0)), MemoryKeeper(), Truth()
+    messages: list[Message] = []
+
+    def take_down(message: Message, tangle: MessageId) -> None:
+        assert keeper.put(message, tangle) is None
+        truth.learn(message)
+        messages.append(message)
+
+    take_down(person.root, person.account)
+    pen = Pen(Random(2), keeper, take_down)
+    for _ in range(count):
+        if domain == FEED:
+            pen._append(person, person.keys[0], FEED, {"text": "x"})
+        else:
+            pen._update(person, person.keys[0], domain)
+    return person, keeper, truth, messages
+
+
+def test_who_has_nothing_is_owed_what_its_goal_asks_for() -> None:
+    person, keeper, truth, messages = feed_of(8)
+    feed, empty = person.feeds[FEED], MemoryKeeper()
+    assert owed(empty, keeper, feed, truth) == [], "it has no goal"
+    for goal, count in (("all", 9), ("newest-3", 3), ("none", 0), ("newest-0", 0)):
+        empty.set_goal(feed, parse_goal(goal))
+        assert len(owed(empty, keeper, feed, truth)) == count, goal
+    empty.set_goal(feed, parse_goal("all"))
+    for message in messages:
+        empty.put(message, next(iter(message.places), message.id))
+    assert owed(empty, keeper, feed, truth) == unproven(empty, keeper, feed, truth) == []
+    empty.store.erase(messages[4].id)
+    assert "has no data" in owed(empty, keeper, feed, truth)[0]
+    empty.store.delete(messages[-1].id)
+    assert "None" in unproven(empty, keeper, feed, truth)[0]
+
+
+def test_the_newest_are_counted_as_the_reference_does_in_nine_phases() -> None:
+    person, keeper, _, messages = feed_of(13)
+    feed, behind = person.feeds[FEED], MemoryKeeper()
+    for message in messages[:7]:
+        behind.put(message, next(iter(message.places), message.id))
+    own, other = (view_of(one, feed, modern=False) for one in (behind, keeper))
+    assert (top_of(own), top_of(other)) == (5, 13)
+    goal = parse_goal("newest-3")
+    assert wanted_from(behind, goal, own, other, modern=False) == 6
+    assert wanted_from(behind, goal, own, other, modern=True) == 11
+    assert wanted_from(keeper, goal, other, own, modern=False) == 11
+
+
+def test_what_a_set_needs() -> None:
+    person, keeper, _, messages = feed_of(12, SET)
+    view = view_of(keeper, person.feeds[SET], modern=True)
+    least = needed_from(keeper, view)
+    superseded = {id for message in messages[2:] for id in message.data["supersedes"]}  # type: ignore[index,union-attr,call-overload]
+    assert least == min(view[message.id].depth for message in messages[2:] if message.id not in superseded)
+    goal = parse_goal("set")
+    assert wanted_from(keeper, goal, view, view, modern=True) == max(0, least - SPAN)
+    assert wanted_from(keeper, goal, {}, view, modern=False) == 0
+    root_only = {person.feeds[SET]: view[person.feeds[SET]]}
+    assert wanted_from(keeper, goal, root_only, view, modern=False) is None
+    assert wanted_from(keeper, goal, root_only, view, modern=True) == 0

@@ -1,0 +1,91 @@
+"""News: what goes out after a run, once, and never to who sent it."""
+
+from bobbin.tangles.exchange import Exchange
+from bobbin.tangles.session_news import News
+from bobbin.tangles.tangle import Tangle
+from tests.tangle_messages import Author
+from tests.tangle_pairs import store_of
+
+
+def test_nothing_is_news_where_nobody_listens() -> None:
+    author = Author()
+    messages = author.feed(3)
+    news = News(Exchange(store_of([*author.account_messages, *messages], {})), 100)
+    assert news.came([messages[3].id]) == []
+    news.follow(messages[0].id)
+    assert news.came([messages[3].id]) == []
+    assert news.serve(messages[0].id, listens=False) == []
+
+
+def test_what_came_before_the_messages_of_a_run_went_out_waits_for_them() -> None:
+    author = Author()
+    messages = author.feed(4)
+    tangle = messages[0].id
+    news = News(Exchange(store_of([*author.account_messages, *messages], {})), 100)
+    news.follow(tangle)
+    assert news.came([messages[3].id, messages[4].id]) == []
+    news.tell(tangle, [messages[3].id])
+    assert news.serve(tangle, listens=True) == [[messages[4].raw]]
+    assert news.serve(tangle, listens=True) == []
+
+
+def test_each_message_is_news_once_and_in_every_tangle_that_is_followed() -> None:
+    author = Author()
+    feed, thread = author.feed(2), author.star(1)
+    both = author.post("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
+    news = News(Exchange(store_of([*author.account_messages, *feed, *thread, both], {})), 100)
+    for tangle in (feed[0].id, thread[0].id):
+        news.follow(tangle)
+        news.serve(tangle, listens=True)
+    assert {tangle for tangle, _ in news.came([both.id])} == {feed[0].id, thread[0].id}
+    assert news.came([both.id]) == []
+    assert news.came(["unknown"]) == []
+
+
+def test_a_key_that_came_meanwhile_goes_along_once() -> None:
+    author = Author()
+    feed = author.feed(1)
+    added = author.add_key("other")
+    structure = Tangle(feed[0].id, feed)
+    first = author.post("first", structure)
+    structure.add(first)
+    second = author.post("second", structure)
+    news = News(Exchange(store_of([*author.account_messages, *feed, first, second], {})), 100)
+    news.serve(feed[0].id, listens=True)
+    assert news.came([added.id]) == []
+    assert news.came([first.id]) == [(feed[0].id, [added.raw, first.raw])]
+    assert news.came([second.id]) == [(feed[0].id, [second.raw])]
+
+
+def test_memory_is_bounded() -> None:
+    author = Author()
+    messages = author.feed(5)
+    news = News(Exchange(store_of([*author.account_messages, *messages], {})), 2)
+    tangle = messages[0].id
+    news.serve(tangle, listens=True)
+    news.tell(tangle, [message.id for message in messages])
+    news.check()
+    assert news.came([messages[5].id]) == []
+    assert len(news.came([messages[1].id])) == 1, "what was forgotten is told again, and that does no harm"
+
+
+def test_what_waits_is_bounded() -> None:
+    author = Author()
+    messages = author.feed(5)
+    tangle = messages[0].id
+    news = News(Exchange(store_of([*author.account_messages, *messages], {})), 2)
+    news.follow(tangle)
+    news.came([message.id for message in messages])
+    news.check()
+    assert news.serve(tangle, listens=True) == [[messages[4].raw], [messages[5].raw]]
+
+
+def test_what_came_from_the_peer_is_no_news_in_any_tangle_that_it_stands_in() -> None:
+    author = Author()
+    feed, thread = author.feed(2), author.star(1)
+    both = author.post("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
+    news = News(Exchange(store_of([*author.account_messages, *feed, *thread, both], {})), 100)
+    for tangle in (feed[0].id, thread[0].id):
+        news.serve(tangle, listens=True)
+    news.hear(feed[0].id, [both])
+    assert news.came([both.id]) == []
