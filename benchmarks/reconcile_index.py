@@ -1,6 +1,6 @@
 """One process: building the index of so many claims, against hashing and sorting alone, and adding one.
 
-    python -m benchmarks.reconcile_index RECORDS ROUNDS
+    python -m benchmarks.reconcile_index RECORDS ROUNDS TOLD
 
 Prints one JSON object with seconds of processor time, one value for each round.
 """
@@ -14,20 +14,22 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from benchmarks.reconcile_sides import FIELDS, Kind, make
+from benchmarks.reconcile_sides import FIELDS, Kind, Told, make
 from bobbin.interlace.advertise import claim_digest, claim_digests, render
 from bobbin.interlace.claim_index import Claim, ClaimIndex, Columns
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
 
 _ADDED: Final = 1_000
 
 
-def main(count: int, rounds: int) -> dict[str, list[float]]:
+def main(count: int, rounds: int, told: Told = Told.SAME) -> dict[str, list[float]]:
     """Measure, the alternatives taking turns."""
-    material = make(count, 0, Kind.SCATTERED)
+    material = make(count, 0, Kind.SCATTERED, told)
     names = material.sides[0]
-    moments = np.array([material.moments[name] for name in names], np.uint64)
-    rows = [render(name, Origin(""), FIELDS) for name in names]
+    moments = material.times(names)
+    claims = [(name, material.fields(name)) for name in names]
+    rows = [render(name, Origin(""), fields) for name, fields in claims]
     seconds: dict[str, list[float]] = {"blake3": [], "sort": [], "build": [], "add": []}
     for _ in range(rounds):
         start = time.process_time()
@@ -35,7 +37,7 @@ def main(count: int, rounds: int) -> dict[str, list[float]]:
         hashed = time.process_time()
         digests.sort()
         ordered = time.process_time()
-        index = _build(names, moments)
+        index = _build(claims, moments)
         built = time.process_time()
         _add(index)
         added = time.process_time()
@@ -46,10 +48,10 @@ def main(count: int, rounds: int) -> dict[str, list[float]]:
     return seconds
 
 
-def _build(names: list[str], moments: NDArray[np.uint64]) -> ClaimIndex:
+def _build(claims: list[tuple[str, tuple[ClaimedField, ...]]], moments: NDArray[np.uint64]) -> ClaimIndex:
     """From names and fields to a root."""
-    digests = claim_digests((name, FIELDS) for name in names)
-    index = ClaimIndex.of(Columns(names, b"".join(digests), moments))
+    digests = claim_digests(claims)
+    index = ClaimIndex.of(Columns([name for name, _ in claims], b"".join(digests), moments))
     index.root()
     return index
 
@@ -63,4 +65,4 @@ def _add(index: ClaimIndex) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]), Told(sys.argv[3]))))

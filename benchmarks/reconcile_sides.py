@@ -18,8 +18,10 @@ from unittest.mock import patch
 import numpy as np
 from blake3 import blake3
 from msgspec import Struct, structs
+from numpy.typing import NDArray
 
 from benchmarks.material import FIRST_TAI
+from bobbin.interlace import dialogue
 from bobbin.interlace.advertise import Renderer, claim_digests
 from bobbin.interlace.choice import Strategy
 from bobbin.interlace.claim_index import ClaimIndex, Columns
@@ -49,6 +51,7 @@ SELECTOR: Final = b"""\
 SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'bench'), AdvertisedField(P,S,'App',_,_).
 SelectHave(P) :- Have(P), Field(P,'Group',_,'bench'), Field(P,'App',_,_).
 """
+TIME_SELECTOR: Final = SELECTOR + b"SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'TAI',_,_).\n"
 FIELDS: Final = (ClaimedField("App", "0", "measurement"), ClaimedField("Group", "0", "bench"))
 """What every record says of itself that a rule reads."""
 _KEYS: Final = tuple(SigningKey.from_secret(bytes([number]) * 32).verifier for number in (1, 2))
@@ -63,6 +66,15 @@ class Kind(StrEnum):
     """One side has nothing."""
     UNCHANGED = "unchanged"
     """Nothing differs, and each side remembers the other's advertisements in a cursor."""
+
+
+class Told(StrEnum):
+    """What is advertised of each record."""
+
+    SAME = "same"
+    """Its group and its application: the same of all of them."""
+    TIME = "time"
+    """When it was made, too: something else of each. Only then may sketches tell times, and ranges be used."""
 
 
 class Talk(Struct, frozen=True, kw_only=True):
@@ -96,9 +108,20 @@ class Material(Struct, frozen=True, kw_only=True):
 
     sides: tuple[list[str], list[str]]
     moments: dict[str, int]
+    told: Told = Told.SAME
+
+    def fields(self, name: str) -> tuple[ClaimedField, ...]:
+        """What is advertised of a record."""
+        if self.told is Told.SAME:
+            return FIELDS
+        return (*FIELDS, ClaimedField("TAI", "0", tai.render(self.moments[name])))
+
+    def times(self, names: Sequence[str]) -> NDArray[np.uint64]:
+        """What an index knows of when records were made: nothing, where it is not told."""
+        return np.array([self.moments[name] if self.told is Told.TIME else 0 for name in names], np.uint64)
 
 
-def make(count: int, differences: int, kind: Kind) -> Material:
+def make(count: int, differences: int, kind: Kind, told: Told = Told.SAME) -> Material:
     """Sides of ``count`` names; ``differences`` names in all are only on one of them, half of them on each."""
     pairs, odd = divmod(differences, 2)
     apart = list(range(count - pairs - odd, count))
@@ -113,6 +136,7 @@ def make(count: int, differences: int, kind: Kind) -> Material:
     return Material(
         sides=([name for name, _ in left], [name for name, _ in right]),
         moments={name: FIRST_TAI + number * tai.NANOSECONDS for name, number in left + right},
+        told=told,
     )
 
 
@@ -123,11 +147,12 @@ def _name(what: str, number: int) -> str:
 class Names:
     """The holdings of one side: all of its records may be sent, and none is wanted."""
 
-    def __init__(self, names: Sequence[str], moments: dict[str, int], index: ClaimIndex) -> None:
-        """``index``: of just these names."""
+    def __init__(self, names: Sequence[str], material: Material) -> None:
+        self.told: Final = material.told
         self._names: Final = frozenset(names)
-        self._moments: Final = moments
-        self._index: Final = index
+        self._material: Final = material
+        digests = claim_digests((name, material.fields(name)) for name in names)
+        self._index: Final = ClaimIndex.of(Columns(list(names), b"".join(digests), material.times(names)))
         self._policies: Final = PolicyCache()
         self._modules: Final[dict[str, bytes]] = {}
         self._is_told = False
@@ -156,9 +181,8 @@ class Names:
         return frozenset(records) - self._names
 
     def describe(self, records: Collection[str], schema: Schema) -> list[tuple[ClaimedField, ...] | None]:
-        if schema.names == {"TAI"}:
-            return [(ClaimedField("TAI", "0", tai.render(self._moments[record])),) for record in records]
-        return [FIELDS] * len(records)
+        assert ("TAI" in schema) is (self.told is Told.TIME), "the rules read what is told"
+        return list(map(self._material.fields, records))
 
     def expect(self, records: Sequence[str]) -> None:
         del records
@@ -194,19 +218,21 @@ class Names:
 
 def sides_of(material: Material) -> tuple[Names, Names]:
     """What both machines read."""
-    left, right = (Names(names, material.moments, _index_of(names, material.moments)) for names in material.sides)
+    left, right = (Names(names, material) for names in material.sides)
     return left, right
 
 
-def _index_of(names: list[str], moments: dict[str, int]) -> ClaimIndex:
-    digests = claim_digests((name, FIELDS) for name in names)
-    times = np.array([moments[name] for name in names], np.uint64)
-    return ClaimIndex.of(Columns(names, b"".join(digests), times))
+def talk(holdings: tuple[Names, Names], strategy: Strategy, *, capable: bool = False) -> Talk:
+    """One exchange; what its advertise phase has cost.
 
-
-def talk(holdings: tuple[Names, Names], strategy: Strategy) -> Talk:
-    """One exchange; what its advertise phase has cost."""
-    machines = [InterlaceMachine(_config(strategy, initiator=not at), side) for at, side in enumerate(holdings)]
+    ``capable``: both sides have the capability also for partitions and listing, which then go compressed.
+    """
+    if capable and not strategy.is_negotiated:
+        with _told_plainly(strategy):
+            return talk(holdings, Strategy.AUTO)
+    machines = [
+        InterlaceMachine(_config(strategy, side.told, initiator=not at), side) for at, side in enumerate(holdings)
+    ]
     book = _Book()
     sides = [
         Side(machine, held, [book.observer(at)])
@@ -315,10 +341,20 @@ def _evaluations_apart() -> Iterator[list[float]]:
         yield spent
 
 
-def _config(strategy: Strategy, *, initiator: bool) -> Config:
+@contextmanager
+def _told_plainly(strategy: Strategy) -> Iterator[None]:
+    """Both sides have the capability and go the plain way, which nobody who has it can wish for."""
+    with (
+        patch.object(dialogue, "begins_plainly", lambda *_: True),
+        patch.object(dialogue, "plain_way", lambda *_, **__: strategy),
+    ):
+        yield
+
+
+def _config(strategy: Strategy, told: Told, *, initiator: bool) -> Config:
     own, peer = _KEYS if initiator else reversed(_KEYS)
     return Config(
-        selector=compile_selector(SELECTOR),
+        selector=compile_selector(SELECTOR if told is Told.SAME else TIME_SELECTOR),
         own=Party(verifier=own),
         peer=Party(verifier=peer),
         initiator=initiator,
@@ -333,7 +369,7 @@ def _config(strategy: Strategy, *, initiator: bool) -> Config:
 def listing_bytes(material: Material) -> int:
     """What it takes to list everything that both sides have, as plain text."""
     return sum(
-        len(render(name, FIELDS))
+        len(render(name, material.fields(name)))
         for names, key in zip(material.sides, _KEYS, strict=True)
         for render in [Renderer(Origin(key)).render]
         for name in names

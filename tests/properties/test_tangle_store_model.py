@@ -1,5 +1,6 @@
 """The tangles of a store on the disk and those in memory are the same, whatever is done to both."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -8,12 +9,16 @@ import pytest
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
+from bobbin.tangles import accounts, compose
 from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.goals import Goal, GoalKind
 from bobbin.tangles.judgement import Mark
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message
+from bobbin.tangles.tangle import Tangle
 from tests.simulation.tangle_store_world import population
+from tests.support.tangle_messages import Author, signed_again
 
 STEPS = 25
 
@@ -37,6 +42,7 @@ def check(model: MemoryStore, store: TangleStore, messages: list[Message]) -> No
     assert {id: row.is_erased for id, row in kept.items()} == {
         message.id: not message.has_data and not message.is_moot for message in model
     }
+    assert {id: row.raw for id, row in kept.items()} == {message.id: message.raw for message in model}
     roots = {message.id for message in messages if message.is_root}
     assert {root: set(store.proven(root)) for root in roots} == standings(model, roots)
     believed = {
@@ -54,10 +60,51 @@ def check(model: MemoryStore, store: TangleStore, messages: list[Message]) -> No
         assert set(store.shelf.sound(root)) == sound
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))])
-def test_both_hold_the_same_and_believe_the_same(seed: int, tmp_path: Path) -> None:
+def hostile(random: Random) -> list[Message]:
+    """An account with several keys and a feed; copies of all that which others have signed; and posts at wrong depths.
+
+    In any order, so that what is wrong often comes before what would show it.
+    """
+    alice = Author("alice")
+    second, stranger = (Keypair.from_words(words) for words in ("second", "stranger"))
+    account = Tangle(alice.account.id, [alice.account])
+    consent = accounts.consent(second, account.id)
+    changes = [compose.account_add(alice.key, account, key=second.public, consent=consent, powers=("add", "del"))]
+    account.add(changes[-1])
+    for words in ("third", "fourth"):
+        changes.append(compose.account_del(alice.key, account, key=Keypair.from_words(words).public))
+        account.add(changes[-1])
+    alice.sees(*changes)
+    moot, *posts = alice.feed(8)
+    wrong = [
+        alice.sign(
+            {"text": f"wrong {depth}"},
+            {
+                "account": account.id,
+                "accountTips": [*sorted(account.tips())],
+                "tangles": {moot.id: {"depth": depth, "prev": [*sorted([posts[1].id, posts[at].id])]}},
+                "domain": "post",
+            },
+        )
+        for at, depth in ((2, 4), (2, 9), (4, 6), (4, 20))
+    ]
+    genuine = [*changes, *posts, *wrong]
+    copies = [signed_again(key, message) for message in genuine for key in (second, stranger)]
+    shuffled = [*genuine, *copies]
+    random.shuffle(shuffled)
+    return [alice.account, moot, *shuffled]
+
+
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))]
+
+
+@pytest.mark.parametrize("made", [population, hostile])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_hold_the_same_and_believe_the_same(
+    seed: int, made: Callable[[Random], list[Message]], tmp_path: Path
+) -> None:
     random = Random(seed)
-    messages = population(random)
+    messages = made(random)
     model = MemoryStore()
     with open_store(tmp_path / "records.db", create=True, now=lambda: 0) as opened:
         store = TangleStore(opened.tangles)

@@ -20,8 +20,6 @@ from bobbin.tangles.exchange import Accepted, Credential, Exchange
 from bobbin.tangles.judgement import Judgement, Standing
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId
-from bobbin.tangles.modern import ModernSession
-from bobbin.tangles.modern_frames import Ask
 from bobbin.tangles.modern_index import DepthIndex
 from bobbin.tangles.phases import IdsAndFilter, MessagesAndFilter, WantAndFilter
 from bobbin.tangles.ranges import EMPTY, Range, WantNewest, Wish, exact_want_range
@@ -160,11 +158,6 @@ def _tell_of_no_ghost(self: ModernView, tangle: MessageId) -> tuple[MessageId, .
     return ()
 
 
-def _never_yield(self: ModernSession, tangle: MessageId, ask: Ask) -> bool:
-    del self, tangle, ask
-    return True
-
-
 MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "looks at no signature": (validation, "check_signature", _check_nothing),
     "looks at no data": (validation, "check_data", _check_nothing),
@@ -188,7 +181,6 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "erases by a copy without data": (tangle_keepers, "perform", _erase_by_a_copy),
     "lets go the keys of what it keeps": (tangle_keepers, "sweep", _let_the_keys_go),
     "tells nobody of its ghosts": (ModernView, "ghosts", _tell_of_no_ghost),
-    "begins beside a run of its own": (ModernSession, "_yields", _never_yield),
 }
 
 

@@ -128,3 +128,23 @@ def test_a_key_of_another_branch_of_the_account_comes_along(opener: int, goal: s
     sync(pair, root.id, opener)
     assert part.standing.is_full(root.id, reply.id)
     assert not any(finished.refused for side in pair.sides for finished in side.finished)
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_a_run_that_is_repeated_sends_no_account_to_a_side_that_wants_nothing(opener: int) -> None:
+    # What one side offers was written with a key of which neither has the message, so the other cannot take it. It
+    # asked again and sent all its account messages along, as repeated runs do, to somebody who had no goal.
+    author = Author()
+    star = author.star(1)
+    tangle = star[0].id
+    known = [*author.account_messages]
+    author.add_key("of which nobody was told")
+    beside = author.post("beside", Tangle(tangle, star[:1]))
+    giver = store_of([*known, *star, beside], {})
+    taker = store_of([*known, *star], {tangle: "all"})
+    pair = modern_pair(giver, taker)
+    sync(pair, tangle, opener)
+    assert len(pair.sides[1].finished) > 1
+    assert all(finished.refused for finished in pair.sides[1].finished)
+    assert [ignored.reason for ignored in pair.sides[0].ignored] == []
+    assert all(finished.sent == 0 for finished in pair.sides[1].finished)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bobbin.transport import secret_stream
-from bobbin.transport.muxrpc import Link, Serve
+from bobbin.transport.muxrpc import Failed, Link, Serve
 from bobbin.transport.secret_stream import SecretStream
 from tests.support.byte_streams import MemoryStream, stream_pair, whole
 from tests.support.pzp_wire import ALICE, BOB
@@ -27,11 +27,14 @@ async def secret_pair(
 
 @asynccontextmanager
 async def linked(
-    serves: Mapping[tuple[str, ...], Serve], *, cut: Callable[[int], int] = whole
+    serves: Mapping[tuple[str, ...], Serve],
+    *,
+    cut: Callable[[int], int] = whole,
+    failed: Failed = lambda error: None,  # noqa: ARG005 - nobody wants to hear it
 ) -> AsyncIterator[tuple[Link, Link]]:
     """Both ends of a link that is running: one that asks, and one that serves. Closed in the end, if still open."""
     ours, theirs, _, _ = await secret_pair(cut=cut)
-    asking, serving = Link(ours), Link(theirs, serves=serves)
+    asking, serving = Link(ours), Link(theirs, serves=serves, failed=failed)
     tasks = [asyncio.create_task(link.run()) for link in (asking, serving)]
     try:
         yield asking, serving

@@ -70,3 +70,10 @@ class Author:
     def _own(self, domain: str, entries: dict[str, Json]) -> dict[str, Json]:
         tips: list[Json] = [*sorted(self.tangles[self.account.id].tips())]
         return {"account": self.account.id, "accountTips": tips, "tangles": entries, "domain": domain}
+
+
+def signed_again(key: Keypair, message: Message) -> Message:
+    """A copy of a message that another key has signed. It has the same id."""
+    return from_json(
+        {"data": message.data, "metadata": message.metadata, "sigkey": key.public, "sig": key.sign(message.signed)}
+    )

@@ -5,7 +5,7 @@ it holds of this side. The peer takes that, leaves out what is to be left out, a
 counts only if its count and root are those of the standing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from bobbin.interlace.catalogue import Catalogue
@@ -38,7 +38,7 @@ class Assembly:
     # ---- what is told ---------------------------------------------------------------------------------------------
 
     def changed(self, news: News, peer: Standing) -> Advertise | None:
-        """What has changed since what the peer holds; None if that is not known, or too much."""
+        """What has changed since what the peer holds; None if that is not known, too much, or cannot be named."""
         if news.base is None or peer.held != news.base[:HELD_BYTES]:
             return None
         added: list[str] = []
@@ -49,23 +49,31 @@ class Assembly:
             (added if theirs is not None and theirs.fields == ours.fields else listed).append(record)
         if len(listed) > self.records_max or len(added) + len(news.gone) > self.ids_max:
             return None
-        part = Changed(added=_names(added), removed=_names(news.gone))
+        named, removed = _names(added), _names(news.gone)
+        if named is None or removed is None:
+            return None
+        part = Changed(added=named, removed=removed)
         return Advertise(part=part, records=self._offers.list_some(listed, self._limits))
 
     def compared(self) -> Advertise | None:
-        """What is different from what the peer offers, which is known; None if that is too much."""
+        """What is different from what the peer offers, which is known; None if it is too much, or cannot be named."""
         came, gone = self._learned.bare().changes_to(self._offers.bare())
         fits = len(came) <= self.records_max and len(gone) <= self.ids_max
-        if not fits or _MOST_PART * len(came) > max(len(self._offers), _FEW):
+        removed = _names(gone)
+        if not fits or removed is None or _MOST_PART * len(came) > max(len(self._offers), _FEW):
             return None
         records = self._offers.list_some([one.record for one in came], self._limits)
-        return Advertise(part=Compared(removed=_names(gone)), records=records)
+        return Advertise(part=Compared(removed=removed), records=records)
 
     def listing(self, records: Collection[str]) -> tuple[Advertisement, ...]:
         """The advertisement records of some records that are offered."""
-        if len(records) > self.records_max:
-            raise Unusable(f"{len(records)} advertisement records differ, and a block has room for {self.records_max}")
+        self.expect_room(len(records))
         return self._offers.list_some(records, self._limits)
+
+    def expect_room(self, records: int) -> None:
+        """So many advertisement records have room in one block. Raises ``Unusable`` if they do not."""
+        if records > self.records_max:
+            raise Unusable(f"{records} advertisement records differ, and a block has room for {self.records_max}")
 
     # ---- what is heard --------------------------------------------------------------------------------------------
 
@@ -88,7 +96,7 @@ class Assembly:
     def hear_compared(self, part: Compared, records: Sequence[Advertisement], standing: Standing) -> None:
         """The same, told by names."""
         self._expect_few(part.removed)
-        self.take_own(standing, self._find_all(part.removed, self._find_own), records)
+        self.take_own(standing, _find_all(self._offers.bare(), part.removed), records)
 
     def hear_changed(
         self, part: Changed, records: Sequence[Advertisement], standing: Standing, gone: Iterable[Advertisement]
@@ -99,9 +107,11 @@ class Assembly:
         """
         self._expect_few((*part.added, *part.removed))
         held = self._learned.bare()
-        removed = self._find_all(part.removed, lambda name: _only(held.members(name)))
+        removed = _find_all(held, part.removed)
         late = {payload(one.record)[:NAME_SYMBOLS]: one for one in gone}
-        came = [late.get(name) or self._offers.current()[self._find_own(name)] for name in part.added]
+        came = [late[name] for name in part.added if name in late]
+        own = _find_all(self._offers.bare(), [name for name in part.added if name not in late])
+        came += [self._offers.current()[record] for record in own]
         came += records
         index = self._learned.index.copy()
         index.update(claims_of(came), removed)
@@ -111,13 +121,6 @@ class Assembly:
     def _become(self, claims: Catalogue, index: ClaimIndex, standing: Standing) -> None:
         assert len(claims) == len(index) == standing.count, "the index is of the claims"
         self._learned.become(claims, index)
-
-    def _find_own(self, name: str) -> str:
-        return _only(self._offers.bare().members(name))
-
-    @staticmethod
-    def _find_all(names: Sequence[str], find: Callable[[str], str]) -> list[str]:
-        return list(map(find, names))
 
     def _expect_few(self, names: Sequence[str]) -> None:
         if len(names) > self.ids_max:
@@ -129,12 +132,20 @@ class Assembly:
             raise Unusable(f"{len(index)} advertisements have another root than the {standing.count} announced")
 
 
-def _names(records: Iterable[str]) -> tuple[str, ...]:
-    """Records by the beginning of their digest text, in order."""
+def _names(records: Iterable[str]) -> tuple[str, ...] | None:
+    """Records by the beginning of their digest text, in order; None where that does not tell them apart."""
     names = sorted(payload(record)[:NAME_SYMBOLS] for record in records)
     if any(len(name) < NAME_SYMBOLS for name in names) or len(set(names)) < len(names):
-        raise Unusable("a record cannot be told from another by the beginning of its digest text")
+        return None
     return tuple(names)
+
+
+def _find_all(catalogue: Catalogue, names: Sequence[str]) -> list[str]:
+    """The records that some names stand for. Raises ``Unusable`` for a name that stands for none, or for two."""
+    if any(len(name) != NAME_SYMBOLS for name in names):
+        raise Unusable(f"a name has {NAME_SYMBOLS} symbols")
+    found = catalogue.named(names, NAME_SYMBOLS)
+    return [_only(found[name]) for name in names]
 
 
 def _only(found: list[str]) -> str:

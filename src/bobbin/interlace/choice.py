@@ -1,7 +1,8 @@
 """Which way two sides find out what differs between their advertisements: one function, of counts and an estimate.
 
 Every way has a price in bytes, reckoned for both directions together. The cheapest that fits within the limits is
-taken. What is wished for comes before what is cheap.
+taken. What is wished for comes before what is cheap. Whoever can choose compresses its blocks (``wire.compressed``), so
+all prices are of compressed ones.
 
 ==============  =======================================================================================================
 ``ranges``      the short ids of the youngest stretch in which the sides differ; cheap where changes are recent
@@ -50,9 +51,10 @@ def parse_strategy(text: str) -> Strategy:
 
 ROUND_BYTES: Final = 4_096
 """What one more turn of both sides is worth."""
-RECORD_BYTES: Final = 400
-"""About what one advertisement record takes in a listing."""
-SUMMARY_BYTES: Final = 76
+RECORD_BYTES: Final = 56
+"""About what one advertisement record takes in a listing: 32 bytes of its name, and its fields."""
+SUMMARY_BYTES: Final = 40
+"""Nearly all of it is the root."""
 PROBE_BYTES: Final = 700
 ID_BYTES: Final = 8
 _PARTITIONS: Final = 4_096
@@ -100,6 +102,16 @@ def choose(situation: Situation, wish: Strategy) -> Strategy:
     if wish in possible:
         return wish
     return min(possible, key=lambda way: possible[way])
+
+
+def plain_way(chosen: Strategy, count: int, records_max: int, *, is_held: bool) -> Strategy:
+    """How a side of ``count`` records tells plainly what it offers, where ``chosen`` was chosen for both.
+
+    A listing must fit into one block. It is of no use to a peer that holds most of it already, which summaries show.
+    """
+    if chosen is Strategy.LISTING and (is_held or count > records_max):
+        return Strategy.AUTO
+    return chosen if chosen in (Strategy.LISTING, Strategy.PARTITIONS) else Strategy.AUTO
 
 
 def prices(situation: Situation) -> dict[Strategy, int | None]:
@@ -165,5 +177,5 @@ def _found(difference: int) -> int:
 
 
 def _text(size: int) -> int:
-    """Bytes as B64A."""
-    return size * 4 // 3
+    """Bytes as B64A: deflate takes back nearly all of the third that it adds."""
+    return size + size // 32

@@ -12,9 +12,10 @@ the same however many claims there are.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate, pairwise
-from operator import is_not, itemgetter
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,6 +36,9 @@ _GROUP: Final = 64
 _MOMENT_BYTES: Final = 8
 _MANY_PART: Final = 4
 """A change of this part of all claims is made by sorting everything anew."""
+_FEW: Final = 4
+"""So many changes of a bucket are made one after the other; more of them at once, so that a bucket into which
+everything was put on purpose is not copied for each."""
 _BUCKET_TAG: Final = b"bobbin-claim-bucket/v1"
 _GROUP_TAG: Final = b"bobbin-claim-group/v1"
 _ROOT_TAG: Final = b"bobbin-claim-root/v1"
@@ -74,6 +78,24 @@ class _Bucket:
     def digest(self, at: int) -> bytes:
         return self.digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES]
 
+    def change(self, change: "_Change") -> "_Bucket":
+        """This bucket without some claims that it has, and with others that it does not have."""
+        if len(change.gone) + len(change.came) <= _FEW:
+            bucket = self
+            for record in change.gone:
+                bucket = bucket.discard(record)
+            for digest, moment, record in change.came:
+                bucket = bucket.insert(record, digest, moment)
+            return bucket
+        stay = [at for at, record in enumerate(self.records) if record not in change.gone]
+        rows = [
+            (self.digest(at), self.moments[at * _MOMENT_BYTES : (at + 1) * _MOMENT_BYTES], self.records[at])
+            for at in stay
+        ]
+        rows = sorted(rows + change.came, key=itemgetter(0))
+        digests, moments, records = zip(*rows, strict=True) if rows else ((), (), ())
+        return _Bucket(b"".join(digests), b"".join(moments), tuple(records))
+
     def insert(self, record: str, digest: bytes, moment: bytes) -> "_Bucket":
         """This bucket with the claim of one record more, which it does not have."""
         low, high = 0, len(self)
@@ -101,6 +123,17 @@ class _Bucket:
 _EMPTY: Final = _Bucket(b"", b"", ())
 
 
+class _Change:
+    """What comes and goes in one bucket."""
+
+    __slots__ = ("came", "gone")
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.came: list[tuple[bytes, bytes, str]] = []
+        """Digest, moment and record of each."""
+
+
 class Columns(NamedTuple):
     """Claims as columns, in one order: how many are taken at a time."""
 
@@ -120,6 +153,8 @@ class ClaimIndex:
         self._groups: list[bytes | None] = [None] * _GROUP
         self._root: bytes | None = None
         self._keyed: Keyed | None = None
+        self.changes = 0
+        """How many claims have come and gone, here and in what this was copied from."""
         self.update(claims, ())
 
     @classmethod
@@ -142,12 +177,19 @@ class ClaimIndex:
             self._change_many(fresh, removed)
             return
         came = [(_bucket_number(claim.digest), claim, _moment_bytes(claim.moment)) for claim in fresh.values()]
-        for record in removed:
-            self._discard(record)
+        changes: defaultdict[int, _Change] = defaultdict(_Change)
+        for record in chain(removed, fresh):
+            place = self._places.get(record)
+            if place is not None:
+                changes[place].gone.add(record)
+                self._places.discard(record)
+                self.changes += 1
         for number, claim, moment in came:
-            self._discard(claim.record)
-            self._put(number, self._buckets[number].insert(claim.record, claim.digest, moment))
+            changes[number].came.append((claim.digest, moment, claim.record))
             self._places.put(claim.record, number)
+        self.changes += len(came)
+        for number, change in changes.items():
+            self._put(number, self._buckets[number].change(change))
 
     def root(self) -> bytes:
         """One hash of how many claims there are and of all their digests."""
@@ -161,7 +203,7 @@ class ClaimIndex:
         other._buckets = self._buckets.copy()
         other._places = self._places.copy()
         other._groups = self._groups.copy()
-        other._root, other._keyed = self._root, self._keyed
+        other._root, other.changes = self._root, self.changes
         return other
 
     def keyed(self, key: bytes) -> "Keyed":
@@ -169,6 +211,18 @@ class ClaimIndex:
         if self._keyed is None or self._keyed.key != key:
             self._keyed = Keyed(key, self._buckets)
         return self._keyed
+
+    def forget_picture(self) -> None:
+        """The last picture under a key is as large as the ids are, and keys do not come back."""
+        self._keyed = None
+
+    def digest(self, record: str) -> bytes | None:
+        """The digest of the claim of a record, if there is one here."""
+        number = self._places.get(record)
+        if number is None:
+            return None
+        bucket = self._buckets[number]
+        return bucket.digest(bucket.records.index(record))
 
     def columns(self) -> Columns:
         """Every claim, in the order of the digests."""
@@ -184,14 +238,6 @@ class ClaimIndex:
             wanted = frozenset(records)
             self.update((), [record for record in self.columns().records if record not in wanted])
         return missing
-
-    def distance(self, other: "ClaimIndex") -> int:
-        """In how many buckets an index that this one was copied from, or the other way about, has something else."""
-        return sum(map(is_not, self._buckets, other.parts()))
-
-    def parts(self) -> Sequence[object]:
-        """The buckets, to see which of them another index shares."""
-        return self._buckets
 
     def check(self) -> None:
         """Assert what always holds."""
@@ -209,12 +255,6 @@ class ClaimIndex:
         again = ClaimIndex()
         again._buckets = self._buckets
         assert self.root() == again.root(), "the root is of what is there"
-
-    def _discard(self, record: str) -> None:
-        number = self._places.get(record)
-        if number is not None:
-            self._put(number, self._buckets[number].discard(record))
-            self._places.discard(record)
 
     def _put(self, number: int, bucket: _Bucket) -> None:
         self._buckets[number] = bucket
@@ -261,6 +301,7 @@ class ClaimIndex:
             for start, end in pairwise(bounds)
         ]
         self._places = Places(places)
+        self.changes += len(records)
         self._groups = [None] * _GROUP
         self._root = self._keyed = None
 

@@ -13,7 +13,8 @@ know which of them has to be told something. A side is told by the first of thes
 Nothing is believed. Whoever has put the peer's claims together compares their count and root with the standing before
 they count as claimed. Where they differ, or a sketch does not come apart within its bounds, that side says
 ``Fallback``: both go on plainly, in the same phase and for the rest of the epoch. What is proven wrong there ends the
-exchange, as it does everywhere.
+exchange, as it does everywhere. A side whose index began as one that was kept makes it anew on that occasion, and
+tells its root once more if it was another.
 
 A phase is over when both standings needed no more, or when both sides have sent a block that says nothing.
 """
@@ -23,7 +24,8 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from bobbin.interlace.assembly import Assembly
-from bobbin.interlace.choice import Strategy, agreed, begins_plainly
+from bobbin.interlace.choice import Strategy, agreed, begins_plainly, plain_way
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.joint import Answering, Asking
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.limits import Limits, Service
@@ -71,6 +73,10 @@ class _Phase:
         self.blocks = 0
         self.said = Advertise()
         self.heard = Advertise()
+        self.is_proven = False
+        """Whether what was told plainly is what the peer stands for."""
+        self.new_root: bytes | None = None
+        """Of what we offer, where that of our standing was not true."""
         self.failure: str | None = None
         """Why the plain way has to be taken; to be said next."""
         self.asking: Asking | None = None
@@ -196,7 +202,7 @@ class Dialogue:
         if (block.lists or block.narrows) and not phase.tells_plainly:
             raise Abort(Reason.OUT_OF_PHASE, "the peer asks about partitions that nobody spoke of")
         if isinstance(block.part, Plain):
-            self._begin_to_hear_plainly(block)
+            self._begin_to_hear_plainly(block.part, block)
         elif block.part is not None:
             self._hear_part(block.part, block)
         elif phase.hears_plainly:
@@ -212,6 +218,8 @@ class Dialogue:
         try:
             if phase.failure is not None:
                 raise Unusable(phase.failure)
+            if phase.hears_plainly and not phase.has_restarted and self._learned.is_settled:
+                self._prove_held()
             phase.said = self._ask(self._answer(self._tell()))
         except Unusable as error:
             phase.failure, phase.why = None, str(error)
@@ -224,16 +232,21 @@ class Dialogue:
         phase = self._phase
         # What is held for a talk is as large as the sets are, and a link may be idle for long.
         phase.asking = phase.answering = None
+        if not self.fell_back:
+            self._offers.index.forget_picture()
         if phase.hears_plainly:
-            self._prove_held()
+            try:
+                self._prove_held()
+            except Unusable as error:
+                raise Abort(Reason.ROOT_MISMATCH, str(error)) from error
 
     def _prove_held(self) -> None:
-        """What was told plainly is what the peer stands for, or the exchange ends."""
+        """What was told plainly is what the peer stands for. Raises ``Unusable`` if it is not."""
+        phase = self._phase
         assert self._peer is not None, "both have said how they stand"
-        try:
+        if not phase.is_proven:
             self._assembly.expect_held(self._peer)
-        except Unusable as error:
-            raise Abort(Reason.ROOT_MISMATCH, str(error)) from error
+            phase.is_proven = True
 
     def account(self) -> tuple[str | None, str | None]:
         """How the last phase went: the strategy, and why it was given up."""
@@ -313,12 +326,17 @@ class Dialogue:
             case _:
                 assert_never(part)
 
-    def _begin_to_hear_plainly(self, block: Advertise) -> None:
+    def _begin_to_hear_plainly(self, part: Plain, block: Advertise) -> None:
         phase = self._phase
         if phase.knows or phase.hears_plainly:
             raise Abort(Reason.OUT_OF_PHASE, "a peer tells once more what it has told")
         if not (block.records or block.partitions):
             raise Abort(Reason.OUT_OF_PHASE, "a peer that offers something tells nothing")
+        if part.root is not None:
+            if not phase.has_restarted:
+                raise Abort(Reason.OUT_OF_PHASE, "a standing is taken back that nobody has doubted")
+            assert self._peer is not None, "both have said how they stand"
+            self._peer = structs.replace(self._peer, root=part.root)
         phase.knows = phase.hears_plainly = True
         phase.way = Strategy.LISTING.value if block.records else Strategy.PARTITIONS.value
         bare = Advertise(records=block.records, partitions=block.partitions)
@@ -335,10 +353,14 @@ class Dialogue:
             phase.why = f"the peer could not use it: {part.why}"
         self.fell_back = phase.has_restarted = True
         phase.failure = None
-        phase.tells_plainly = phase.hears_plainly = False
+        phase.tells_plainly = phase.hears_plainly = phase.is_proven = False
         phase.was_told, phase.knows = not own.count, not peer.count
         if phase.knows:
             self._assembly.take_nothing(peer)
+        if self._offers.renew_index():
+            # What was kept of an earlier exchange was not true, and so neither was our standing.
+            phase.new_root = self._offers.index.root()
+            self._own = structs.replace(own, root=phase.new_root)
 
     # ---- what is said ---------------------------------------------------------------------------------------------
 
@@ -356,8 +378,6 @@ class Dialogue:
             return self._go_on(phase.asking)
         short = self._assembly.changed(phase.news, peer)
         if short is None and phase.knows and self._learned.is_settled:
-            if phase.hears_plainly:
-                self._prove_held()
             short = self._assembly.compared()
         if short is not None:
             phase.was_told = True
@@ -388,7 +408,9 @@ class Dialogue:
     def _tell_plainly(self) -> Advertise:
         phase = self._phase
         phase.was_told = phase.tells_plainly = True
-        return structs.replace(self._offers.tell_all(self._limits, self._service), part=Plain())
+        return structs.replace(
+            self._offers.tell_all(self._limits, self._service, self._plain_way), part=Plain(root=phase.new_root)
+        )
 
     def _answer(self, block: Advertise) -> Advertise:
         """With what the peer asks about our partitions."""
@@ -404,6 +426,24 @@ class Dialogue:
             return block
         questions = self._learned.ask(self._limits, self._service)
         return structs.replace(block, lists=questions.lists, narrows=questions.narrows)
+
+    @property
+    def _plain_way(self) -> Strategy:
+        """How to tell plainly: as it was chosen, or as the peer does it. After a fallback, as every peer would."""
+        phase, peer = self._phase, self._peer
+        assert peer is not None, "both have said how they stand"
+        if phase.has_restarted:
+            return Strategy.AUTO
+        if phase.answering is not None and phase.answering.way is not None:
+            chosen = Strategy(phase.answering.way)
+        elif phase.hears_plainly:
+            chosen = Strategy(phase.way or Strategy.AUTO)
+        elif self._begins_plainly:
+            chosen = Strategy.LISTING if self._wish is Strategy.AUTO else self._wish
+        else:
+            chosen = Strategy.AUTO
+        is_held = peer.held != ClaimIndex().root()[:HELD_BYTES]
+        return plain_way(chosen, len(self._offers), self._assembly.records_max, is_held=is_held)
 
     @property
     def _wish(self) -> Strategy:

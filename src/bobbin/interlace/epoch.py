@@ -20,7 +20,6 @@ from bobbin.interlace.negotiation import Agreement
 from bobbin.interlace.offers import Offers
 from bobbin.interlace.plainly import Plainly, Reconciling
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
-from bobbin.interlace.schema import Schema
 from bobbin.interlace.ticks import Ticks
 from bobbin.interlace.wants import Wants
 from bobbin.policy.claims import ClaimedField
@@ -30,7 +29,6 @@ from bobbin.records import tai
 STANDARD_PREFIX_LENGTH: Final = 2
 """Of partition prefixes, unless the plan has a parameter for it."""
 _TAI: Final = "TAI"
-_ONLY_TAI: Final = Schema(names=frozenset({_TAI}))
 
 
 class Epoch:
@@ -149,7 +147,8 @@ class Epoch:
                 direct=config.direct,
                 strategy=config.strategy,
             )
-        self.offers.keep_index(self._claims, self._holdings.kept_index(self.terms.schema))
+        kept = self._holdings.kept_index(self.terms.schema) if self.offers.standing_index is None else None
+        self.offers.keep_index(self._claims, kept)
         return Dialogue(
             key,
             self.offers,
@@ -161,18 +160,15 @@ class Epoch:
         )
 
     def _claims(self, advertisements: Collection[Advertisement]) -> list[Claim]:
-        """What the index keeps of some advertisements: their digests, and when their records say they were made."""
+        """What the index keeps of some advertisements: their digests, and when they say that their records were made.
+
+        A probe tells moments. So those of records whose advertisements do not say them are left out of it.
+        """
         digests = claim_digests([(one.record, one.fields) for one in advertisements])
-        if _TAI in self.terms.schema:
-            described: list[tuple[ClaimedField, ...] | None] = [one.fields for one in advertisements]
-        elif advertisements:
-            described = self._holdings.describe([one.record for one in advertisements], _ONLY_TAI)
-        else:
-            described = []
-        moments = map(_moment, described)
+        tells_tai = _TAI in self.terms.schema
         return [
-            Claim(one.record, digest, moment)
-            for one, digest, moment in zip(advertisements, digests, moments, strict=True)
+            Claim(one.record, digest, _moment(one.fields) if tells_tai else 0)
+            for one, digest in zip(advertisements, digests, strict=True)
         ]
 
     # ---- time -----------------------------------------------------------------------------------------------------
@@ -242,9 +238,9 @@ class Epoch:
         )
 
 
-def _moment(fields: tuple[ClaimedField, ...] | None) -> int:
-    """When a record says that it was made; 0 for one that does not say, or has left."""
-    said = [field.value for field in fields or () if field.name == _TAI]
+def _moment(fields: tuple[ClaimedField, ...]) -> int:
+    """When a record says that it was made; 0 for one that does not say."""
+    said = [field.value for field in fields if field.name == _TAI]
     return tai.parse(said[0]) if len(said) == 1 else 0
 
 

@@ -47,10 +47,10 @@ class Asking:
         if found is None:
             self._next = Advertise(part=finding.ask())
             return
-        extra = _known(self._keyed, found.extra)
         if len(found.missing) > min(self._assembly.ids_max, self._assembly.records_max):
             raise Unusable(f"{len(found.missing)} advertisements are lacking, too many to be listed at once")
-        records = self._assembly.listing(extra)
+        self._assembly.expect_room(len(found.extra))
+        records = self._assembly.listing(_known(self._keyed, found.extra))
         self._next = Advertise(part=Lacking(ids=ranging.ids_bytes(found.missing)), records=records)
 
     def next_block(self) -> tuple[Advertise, bool]:
@@ -116,21 +116,21 @@ class Answering:
         """Choose the way; whether it is one of ours. Raises ``PeerError`` for a probe that is none."""
         assert self._probe is not None, "the initiator speaks first"
         difference = estimate(self._keyed.bulk(), Bulk.decode(self._peer.count, self._probe.bulk))
-        moment = ranging.recent_from(self._keyed, self._probe.cuts)
-        if moment is None and self._wish is Strategy.RANGES:
-            moment = 0
+        # Without such a moment everything is a stretch. Where much differs its ids take less than symbols would.
+        moment = ranging.recent_from(self._keyed, self._probe.cuts) or 0
+        own = len(self._keyed.ids)
         situation = Situation(
-            own=len(self._keyed.ids),
+            own=own,
             peer=self._peer.count,
             difference=difference,
-            recent=None if moment is None else ranging.count_from(self._keyed, moment),
+            recent=ranging.count_from(self._keyed, moment) if moment else own,
             symbols_max=self._symbols_max,
             ids_max=self._assembly.ids_max,
             records_max=self._assembly.records_max,
         )
         way = choose(situation, self._wish)
         self.way = way.value
-        if way is Strategy.RANGES and moment is not None:
+        if way is Strategy.RANGES:
             self._telling = ranging.RangeTelling(self._keyed, moment)
         elif way is Strategy.SKETCH:
             self._telling = SketchTelling(self._keyed, difference, self._symbols_max)

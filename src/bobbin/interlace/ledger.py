@@ -13,7 +13,16 @@ from bobbin.interlace.effects import Effect, Send
 from bobbin.interlace.events import Event, Fate, Persisted, Received
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Delivered, Message, Request, Setup, Shared, Transfer, Unavailable
-from bobbin.interlace.reconciliation import Probe, Ranged, Sketched, Standing
+from bobbin.interlace.reconciliation import (
+    Changed,
+    Compared,
+    Lacking,
+    Probe,
+    Ranged,
+    Sketched,
+    Standing,
+    Supplied,
+)
 from bobbin.interlace.schema import Schema
 from bobbin.policy.claims import ClaimedField
 
@@ -27,7 +36,7 @@ class Disclosure(Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...]
     """Selectors whose text was sent."""
     advertised: frozenset[str]
-    """Records that were listed, with their fields."""
+    """Records that the peer could learn of, with their fields: listed, or part of a whole that it can put together."""
     fields: frozenset[str]
     """Names of fields that were told of at least one record."""
     summaries: int
@@ -69,6 +78,8 @@ class Ledger:
         self._advertised: set[str] = set()
         self._fields: set[str] = set()
         self._summaries = 0
+        self._is_whole_open = False
+        """Whether something was said of all offers together that the peer may not have understood yet."""
         self._sketches = 0
         self._requested: dict[str, tuple[ClaimedField, ...]] = {}
         """With what was claimed of the record when it was asked for."""
@@ -128,18 +139,37 @@ class Ledger:
                 self._modules[operand.module] = None
             case Advertise(records=records, partitions=partitions, part=part, direct=direct):
                 self._summaries += len(partitions)
+                self._is_whole_open = self._is_whole_open or bool(partitions) or part is not None
                 self._sketches += isinstance(part, Standing | Probe | Sketched | Ranged)
                 if direct is not None:
                     self._shown[id(direct)] = direct
                 for advertisement in records:
                     self._advertised.add(advertisement.record)
                     self._fields.update(field.name for field in advertisement.fields)
+                if isinstance(part, Sketched | Ranged | Lacking | Supplied | Changed | Compared):
+                    self._tell_whole()
             case Request(records=wanted):
+                # Only after a phase in which each side has proven that it knows all that the other offers.
+                self._tell_whole()
                 self._ask(wanted)
             case Transfer(responses=responses):
                 self._sent.update(one.record for one in responses if isinstance(one, Delivered))
             case _:
                 pass
+
+    def _tell_whole(self) -> None:
+        """The peer can know everything that was announced, whatever of it was listed.
+
+        It may offer the same, hold it from before, or find it out from what it has and the little that was told.
+        """
+        epoch = self._machine.epoch
+        if epoch is None or not self._is_whole_open:
+            return
+        self._is_whole_open = False
+        for advertisement in epoch.offers.announced():
+            if advertisement.record not in self._advertised:
+                self._advertised.add(advertisement.record)
+                self._fields.update(field.name for field in advertisement.fields)
 
     def _ask(self, wanted: tuple[str, ...]) -> None:
         epoch = self._machine.epoch

@@ -8,14 +8,14 @@ computed once stays, and an update costs what came and went. Once a peer has bee
 a catalogue, which links to other peers share as far as they offer the same.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from bobbin.interlace.advertise import digested
+from bobbin.interlace.advertise import claim_digests, digested
 from bobbin.interlace.catalogue import Catalogue
 from bobbin.interlace.choice import Strategy
 from bobbin.interlace.claim_index import Claim, ClaimIndex
@@ -25,6 +25,8 @@ from bobbin.interlace.reasons import Abort, LimitReached, Reason
 from bobbin.policy.operands import Origin
 
 _TOUCHED_MIN: Final = 1_024
+_SAMPLE: Final = 64
+"""About so many claims of an index that was kept are made anew, and compared with it."""
 _QUESTIONS_PER_SUMMARY: Final = 2
 """A partition is narrowed once and listed once, at most."""
 _OUTRIGHT_MAX: Final = {Strategy.LISTING: VALUE_MAX, Strategy.PARTITIONS: 0}
@@ -93,6 +95,8 @@ class Offers:
         self._make_claims: MakeClaims | None = None
         self._kept: ClaimIndex | None = None
         """An index of some time before, which is adapted to the first update."""
+        self._is_from_kept = False
+        """Whether the index began as one that was kept, and was not made anew since."""
         self._announced_root: bytes | None = None
         self._checked_root: bytes | None = None
         """Of an index that was looked at already, for ``check``."""
@@ -139,6 +143,7 @@ class Offers:
             # It has claims of what comes in with the first update.
             self._kept = None if self._held else kept
             self._announced_root = None
+            self._is_from_kept = False
         self._make_claims = make_claims
 
     def drop_index(self) -> None:
@@ -150,8 +155,28 @@ class Offers:
             # A record never changes, so only claims that were never made are made now.
             self._index, self._kept = self._kept, None
             missing = self._index.adapt(self._held)
-            added, gone = [one for one in added if one.record in missing], ()
+            known = [one for one in added if one.record not in missing]
+            self._is_from_kept = self._has_true_digests(known[:: len(known) // _SAMPLE + 1])
+            if self._is_from_kept:
+                added = [one for one in added if one.record in missing]
+            gone = ()
         self.index.update(make_claims(added), gone)
+
+    def _has_true_digests(self, some: Collection[Advertisement]) -> bool:
+        """Whether the index says of some advertisements what is said of them now."""
+        digests = claim_digests([(one.record, one.fields) for one in some])
+        return digests == [self.index.digest(one.record) for one in some]
+
+    def renew_index(self) -> bool:
+        """Make an index anew that began as one that was kept; whether another root shows that it was not true."""
+        if not self._is_from_kept or self._make_claims is None:
+            return False
+        before = self.index.root()
+        self.index.update(self._make_claims(list(self.bare().entries())), ())
+        self._is_from_kept = False
+        if self._announced_root == before:
+            self._announced_root = self.index.root()
+        return self.index.root() != before
 
     def bare(self) -> Catalogue:
         """What is offered, as it is the same whoever offers it. Only with an index."""
@@ -226,6 +251,12 @@ class Offers:
         """Whether the peer can know of a record from the last opening block."""
         return record in self._held and record not in self._unannounced
 
+    def announced(self) -> Iterator[Advertisement]:
+        """What the peer can know of from the last opening block, also what has gone since."""
+        return chain(
+            (one for record, one in self._held.items() if record not in self._unannounced), self._gone.values()
+        )
+
     def opening(
         self, limits: Limits, service: Service, *, direct: bool = False, strategy: Strategy = Strategy.AUTO
     ) -> Advertise:
@@ -287,6 +318,8 @@ class Offers:
             self._checked_root = self._index.root()
             assert len(self._index) == len(self._held), "the index is of what is offered"
             assert all(record in self._index for record in self._held), "what is offered is in the index"
+            if not self._is_from_kept:
+                assert self._has_true_digests(list(self.bare().entries())), "the index is of the fields as they are"
 
     @property
     def _partitions(self) -> Catalogue:

@@ -227,6 +227,17 @@ class Partitioned(ABC, Generic[Entry]):
         # A payload that ends with the prefix itself lies in no child.
         return tuple([self._summarise(child, bucket, records) for child, records in parts if not child.endswith(".")])
 
+    def named(self, names: Collection[str], length: int) -> dict[str, list[str]]:
+        """The records whose payload begins with each of some names, which have one length, whatever that is."""
+        if length >= self._length:
+            return {name: self.members(name) for name in names}
+        found: dict[str, list[str]] = {name: [] for name in names}
+        for record in self.records() if names else ():
+            name = payload(record)[:length]
+            if name in found:
+                found[name].append(record)
+        return found
+
     def members(self, prefix: str) -> list[str]:
         """The records under a prefix, bytewise by their text."""
         bucket = self._bucket(prefix)

@@ -14,6 +14,7 @@ from bobbin.interlace.claim_index import Keyed
 from bobbin.interlace.reconciliation import Cut, More, Ranged, Sketched
 from bobbin.interlace.ways import Found, Unusable
 from bobbin.reconcile import Ids, Interval
+from bobbin.reconcile.ranges import KEY_MAX
 from bobbin.reconcile.short_ids import find
 
 _STRETCHES: Final = tuple(2**power for power in range(14, 6, -1))
@@ -32,6 +33,9 @@ def cuts_of(keyed: Keyed) -> tuple[Cut, ...]:
 def recent_from(keyed: Keyed, cuts: tuple[Cut, ...]) -> int | None:
     """The youngest of some moments before which the own claims add up to the same; None if there is none."""
     ordered = keyed.ordered()
+    # The oldest first: what is sorted for it serves all others.
+    oldest = min((cut.moment for cut in cuts if cut.moment), default=KEY_MAX)
+    ordered.fingerprint(Interval(oldest))
     for cut in reversed(cuts):
         if cut.moment and ordered.fingerprint(Interval(0, cut.moment - 1)).sum == cut.sum:
             return cut.moment

@@ -109,6 +109,9 @@ class Compared(Struct, frozen=True, kw_only=True):
 class Plain(Struct, frozen=True, kw_only=True):
     """The rest of the block is a first block of the plain way, and complete."""
 
+    root: bytes | None = None
+    """After a fallback: that of what is offered, where the one of the standing was not true."""
+
 
 class Fallback(Struct, frozen=True, kw_only=True):
     """What was said last is of no use. The next block of either side is ``Plain``."""

@@ -52,6 +52,8 @@ class SketchFinding:
         self._decoder = Decoder(keyed.ids)
         self._heard: list[Symbols] = []
         self._is_doubtful = False
+        self._asked: int | None = None
+        """How many symbols were asked for last; None before the first ones, of which the responder knows how many."""
 
     @property
     def heard(self) -> int:
@@ -65,6 +67,8 @@ class SketchFinding:
         symbols = Symbols.decode(part.first, part.raw)
         if not len(symbols) or self.heard + len(symbols) > self._symbols_max:
             raise Unusable(f"{len(symbols)} symbols came where up to {self._symbols_max} are taken in all")
+        if self._asked is not None and len(symbols) > self._asked:
+            raise Unusable(f"{len(symbols)} symbols came where {self._asked} were asked for")
         self._heard.append(symbols)
         try:
             is_complete = self._add(symbols)
@@ -81,6 +85,7 @@ class SketchFinding:
         wanted = max(_MORE_MIN, self.heard // _MORE_PART)
         if self._turns_left < 0 or self.heard + wanted > self._symbols_max:
             raise Unusable(f"{self.heard} symbols were not enough")
+        self._asked = wanted
         return More(symbols=wanted)
 
     def _add(self, symbols: Symbols) -> bool:

@@ -3,7 +3,11 @@
 The own symbols are taken out of the peer's, which leaves those of the difference. There an id that only the peer has
 counts once, and one that only this side has counts minus once. A symbol with one id in it gives that id away; taking it
 out of all its other symbols leaves further ones with one, until all are empty. This goes in waves: each finds every
-symbol that has one id left, and takes all of these out at once.
+symbol that has one id left, and takes all of these out at once. Only symbols that the wave before has changed are
+looked at, so all waves together cost what is taken out, and not every wave the whole sketch.
+
+The symbols of two sets come apart in a few dozen waves: 109 were the most in 24 sketches with 50,000 differences each.
+Crafted ones can be made to give one id a wave. So waves are bounded, and what needs more is refused.
 """
 
 from typing import Final
@@ -18,6 +22,10 @@ from bobbin.reconcile.short_ids import Ids, find
 from bobbin.reconcile.symbols import Checks, Symbols, checks_of
 
 _NOTHING: Final[Ids] = np.empty(0, np.uint64)
+_MARK_PART: Final = 16
+"""Places of this part of all are many."""
+WAVES_MAX: Final = 512
+"""In which the symbols of one stretch come apart, or are refused."""
 
 
 class InconsistentSymbols(PeerError):
@@ -68,56 +76,77 @@ class Decoder:
         self._sums = np.concatenate((self._sums, symbols.sums - own.sums))
         self._checks = np.concatenate((self._checks, symbols.checks - own.checks))
         self._take_out(self.missing, self.extra, start)
-        self._peel()
+        self._peel(start)
         if not self.is_complete:
             return False
         if len(find(self._own, self.extra)) != len(self.extra) or len(find(self._own, self.missing)):
             raise InconsistentSymbols("the symbols explain themselves by ids that this side has, or has not")
         return True
 
-    def _peel(self) -> None:
-        while True:
-            missing, extra = self._single(self._sums, self._checks), self._single(-self._sums, -self._checks)
-            found = missing.tolist() + extra.tolist()
-            if not found:
-                return
-            if not self._taken.isdisjoint(found) or len(set(found)) != len(found):
-                raise InconsistentSymbols("an id was found again after it had been taken out")
-            self._taken.update(found)
-            if len(self._taken) > self.received:
-                # More differences than symbols cannot be told apart: what was found is an invention.
-                raise InconsistentSymbols("more ids were found than there are symbols")
-            self.missing = np.concatenate((self.missing, missing))
-            self.extra = np.concatenate((self.extra, extra))
-            self._take_out(missing, extra, 0)
+    def _peel(self, start: int) -> None:
+        """Find all that can be found. Before ``start`` there is nothing to find: that was looked at before."""
+        missing_found, extra_found = [self.missing], [self.extra]
+        places = np.arange(start, self.received)
+        for _ in range(WAVES_MAX):
+            sums, checks = self._sums[places], self._checks[places]
+            missing, extra = _single(sums, checks, places), _single(-sums, -checks, places)
+            if not len(missing) and not len(extra):
+                break
+            self._note_taken(missing.tolist() + extra.tolist())
+            missing_found.append(missing)
+            extra_found.append(extra)
+            places = self._take_out(missing, extra, 0)
+        else:
+            raise InconsistentSymbols(f"the symbols do not come apart in {WAVES_MAX} waves")
+        self.missing, self.extra = np.concatenate(missing_found), np.concatenate(extra_found)
 
-    @staticmethod
-    def _single(sums: Ids, checks: Checks) -> Ids:
-        """Ids that are alone in a symbol, each once."""
-        places = np.flatnonzero((sums != 0) & (checks_of(sums) == checks))
-        candidates = sums[places]
-        found = np.sort(candidates[_take_part(candidates, places)])
-        return found[np.flatnonzero(np.diff(found, prepend=~found[:1]))]
+    def _note_taken(self, found: list[int]) -> None:
+        if not self._taken.isdisjoint(found) or len(set(found)) != len(found):
+            raise InconsistentSymbols("an id was found again after it had been taken out")
+        self._taken.update(found)
+        if len(self._taken) > self.received:
+            # More differences than symbols cannot be told apart: what was found is an invention.
+            raise InconsistentSymbols("more ids were found than there are symbols")
 
-    def _take_out(self, missing: Ids, extra: Ids, start: int) -> None:
-        """Remove ids of the difference from all symbols from ``start`` on that they take part in."""
+    def _take_out(self, missing: Ids, extra: Ids, start: int) -> NDArray[np.int64]:
+        """Remove ids of the difference from all symbols from ``start`` on that they take part in; returns which."""
         end = self.received
         ids = np.concatenate((missing, extra))
         # What is taken out of the peer's symbols: an id of its own, or one that was subtracted without being there.
         sums = np.concatenate((-missing, extra))
         checks = np.concatenate((-checks_of(missing), checks_of(extra)))
         generators, places = mapping.begin(ids), np.zeros(len(ids), np.float64)
+        touched = [np.empty(0, np.int64)]
         while len(places):
             inside = places >= start
             at = mapping.numbers(places[inside])
             np.add.at(self._sums, at, sums[inside])
             np.add.at(self._checks, at, checks[inside])
+            touched.append(at)
             generators, places = mapping.jump(generators, places)
             stay = places < end
             sums, checks, generators, places = sums[stay], checks[stay], generators[stay], places[stay]
+        return _each_once(np.concatenate(touched), end)
 
 
-def _take_part(ids: Ids, wanted: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _each_once(places: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    """Places before ``end``, ascending. Marking many is cheaper than sorting them, and marking few is not."""
+    if len(places) * _MARK_PART < end:
+        return np.unique(places)
+    marked = np.zeros(end, np.bool_)
+    marked[places] = True
+    return np.flatnonzero(marked)
+
+
+def _single(sums: Ids, checks: Checks, places: NDArray[np.int64]) -> Ids:
+    """Ids that are alone in one of some symbols, each once."""
+    likely = np.flatnonzero((sums != 0) & (checks_of(sums) == checks))
+    candidates = sums[likely]
+    found = np.sort(candidates[_take_part(candidates, places[likely])])
+    return found[np.flatnonzero(np.diff(found, prepend=~found[:1]))]
+
+
+def _take_part(ids: Ids, wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether each id takes part in the symbol that is wanted of it."""
     answer = np.zeros(len(ids), np.bool_)
     numbers = np.arange(len(ids))

@@ -12,6 +12,8 @@ not know of the removal yet is not written.
 
 from collections import OrderedDict
 from contextlib import suppress
+from functools import cache
+from importlib import metadata
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,10 +34,9 @@ PER_PEER_MAX: Final = 2
 INDEXES_MAX: Final = 8
 KEPT_MAX: Final = 64
 _KEPT_BYTES_FACTOR: Final = 2
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _WRITE_FRACTION: Final = 16
 """An index is written again when about this part of it has changed."""
-_WRITE_BUCKETS_MAX: Final = 256
 
 
 class Kind(NamedTuple):
@@ -56,6 +57,8 @@ class _Kept(Struct, frozen=True, array_like=True):
     """An index as it rests in the store, in the order of the digests."""
 
     format: int
+    version: str
+    """Of the package that has made it: another one may read or write the fields of a record otherwise."""
     records: bytes
     """Their texts, with a line feed between them."""
     digests: bytes
@@ -71,6 +74,8 @@ class _Held(Struct, kw_only=True, eq=False):
     """What the row in the store says."""
     written_at: int = 0
     """How many removals there had been then. The next one takes out what was written."""
+    is_there: bool = False
+    """Whether that could be written. If not, it is tried again at the end, or when enough has changed."""
 
 
 def kind_of(policy: LocalPolicy, schema: Schema) -> Kind:
@@ -105,7 +110,7 @@ class ClaimIndexes:
         known = self._held.pop(kind, None)
         held = _Held(index=index.copy(), mark=mark)
         if known is not None:
-            held.written, held.written_at = known.written, known.written_at
+            held.written, held.written_at, held.is_there = known.written, known.written_at, known.is_there
         self._held[kind] = held
         of_peer = [one for one in self._held if one.peer == kind.peer]
         for one in of_peer[: max(0, len(of_peer) - PER_PEER_MAX)]:
@@ -126,9 +131,10 @@ class ClaimIndexes:
             removal = self._store.mark().removal
             for kind, held in self._held.items():
                 if held.mark.removal == removal and _is_worth_writing(held, everything=everything):
+                    held.written, held.written_at, held.is_there = held.index, removal, False
                     if self._shelf.put(kind.peer, str(kind), _encode(held.index)):
+                        held.is_there = True
                         written.append(kind)
-                    held.written, held.written_at = held.index, removal
             if written and self._store.mark().removal != removal:
                 # A record was removed meanwhile. Its name must not be back.
                 while written:
@@ -140,23 +146,30 @@ class ClaimIndexes:
         body = self._shelf.get(kind.peer, str(kind))
         try:
             kept = None if body is None else msgspec.msgpack.decode(body, type=_Kept)
-            if kept is None or kept.format != _FORMAT:
+            if kept is None or (kept.format, kept.version) != (_FORMAT, _version()):
                 return None
             return _decode(kept)
         except (ValueError, UsageError):
             return None  # of another version: it only saved work
 
 
+@cache
+def _version() -> str:
+    return metadata.version("bobbin")
+
+
 def _is_worth_writing(held: _Held, *, everything: bool) -> bool:
     if held.written is None or held.written_at != held.mark.removal:
         return True
-    enough = 1 if everything else min(_WRITE_BUCKETS_MAX, 1 + len(held.index) // _WRITE_FRACTION)
-    return held.index.distance(held.written) >= enough
+    if everything:
+        return not held.is_there or held.index.root() != held.written.root()
+    return abs(held.index.changes - held.written.changes) > len(held.index) // _WRITE_FRACTION
 
 
 def _encode(index: ClaimIndex) -> bytes:
     records, digests, moments = index.columns()
-    return msgspec.msgpack.encode(_Kept(_FORMAT, "\n".join(records).encode(), digests, moments.astype("<u8").tobytes()))
+    said = "\n".join(records).encode()
+    return msgspec.msgpack.encode(_Kept(_FORMAT, _version(), said, digests, moments.astype("<u8").tobytes()))
 
 
 def _decode(kept: _Kept) -> ClaimIndex:

@@ -61,6 +61,7 @@ class Draft:
         shelf = self._shelf
         shelf.prepare(message, tangle)
         held = shelf.message(message.id)
+        waits = False
         if level is Level.INTEROP:
             admission = admit(shelf, shelf.accounts, message, tangle)
         elif not _adds(message, held):
@@ -221,6 +222,10 @@ class Draft:
         self, version: int, seen: StoreRecordId | None, refused: Callable[[list[HashText]], Container[HashText]]
     ) -> TangleBatch:
         """All of it, decided at a version. ``refused`` says which records somebody has removed on purpose."""
+        for spot in self._shelf.unwritten:
+            if spot.message not in self._new:
+                self._judged.add(spot.message)
+                self._promoted.setdefault(spot.message, set()).add(spot.tangle)
         return TangleBatch(
             version=version,
             deleted=sorted(self._deleted),

@@ -16,8 +16,9 @@ from bobbin.store.base import StoredRecord, StoreRecordId
 from bobbin.tangles.accounts import account_of
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.errors import InvalidMessage, Rule
-from bobbin.tangles.message import Message
+from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.plex import message_of
+from bobbin.tangles.validation import check_data, check_signature
 
 _MAY_STILL_COME: Final = frozenset(
     {Rule.TANGLE_TYPE, Rule.UNKNOWN_ACCOUNT, Rule.SIGKEY_UNAUTHORISED, Rule.PREV_UNKNOWN, Rule.PREV_UNPROVEN}
@@ -30,10 +31,15 @@ class Intake:
 
     def __init__(self) -> None:
         self._waiting: dict[StoreRecordId, Message] = {}
+        self._by_tangle: dict[MessageId, dict[StoreRecordId, None]] = {}
+        """For each tangle: those that wait for something in it."""
 
     def restore(self, waiting: Iterable[StoredRecord]) -> None:
         """Know those again that the store says are waiting."""
-        self._waiting = {record.id: message for record in waiting if (message := _message(record)) is not None}
+        for record in waiting:
+            message = _message(record)
+            if message is not None:
+                self._wait(record.id, message)
 
     def take(self, draft: Draft, shelf: Shelf, records: Iterable[StoredRecord]) -> None:
         """Look at records that have come, and take what can be taken."""
@@ -45,10 +51,8 @@ class Intake:
         tried: set[str] = set()
         while fresh := draft.touched - tried:
             tried |= fresh
-            concerned = {
-                record: message for record, message in self._waiting.items() if not fresh.isdisjoint(_concerns(message))
-            }
-            self._try(draft, shelf, concerned)
+            concerned = sorted({record for tangle in fresh for record in self._by_tangle.get(tangle, ())})
+            self._try(draft, shelf, {record: self._waiting[record] for record in concerned})
 
     def _try(self, draft: Draft, shelf: Shelf, candidates: dict[StoreRecordId, Message]) -> None:
         shelf.foresee(candidates.values())
@@ -62,11 +66,11 @@ class Intake:
                 if reason is None:
                     progress = True
                     self._settle(draft, record)
-                elif reason.rule in _MAY_STILL_COME:
+                elif reason.rule in _MAY_STILL_COME and (record in self._waiting or _is_signed(message)):
                     remaining.append((record, message))
                     if self._waiting.get(record) is None:
                         draft.waiting[record] = str(reason)
-                        self._waiting[record] = message
+                        self._wait(record, message)
                 else:
                     self._settle(draft, record)
             left = remaining
@@ -84,8 +88,19 @@ class Intake:
 
     def _settle(self, draft: Draft, record: StoreRecordId) -> None:
         draft.waiting.pop(record, None)
-        if self._waiting.pop(record, None) is not None:
-            draft.settled.append(record)
+        message = self._waiting.pop(record, None)
+        if message is None:
+            return
+        draft.settled.append(record)
+        for tangle in _concerns(message):
+            del self._by_tangle[tangle][record]
+            if not self._by_tangle[tangle]:
+                del self._by_tangle[tangle]
+
+    def _wait(self, record: StoreRecordId, message: Message) -> None:
+        self._waiting[record] = message
+        for tangle in _concerns(message):
+            self._by_tangle.setdefault(tangle, {})[record] = None
 
 
 def _message(record: StoredRecord) -> Message | None:
@@ -97,6 +112,17 @@ def _concerns(message: Message) -> set[str]:
     """The tangles in which something can come that a message waits for."""
     account = account_of(message)
     return {message.id, *message.places} | (set() if account is None else {account})
+
+
+def _is_signed(message: Message) -> bool:
+    """Whether data and signature are right, which nothing that comes can change."""
+    try:
+        check_data(message)
+        if not message.is_moot:
+            check_signature(message)
+    except InvalidMessage:
+        return False
+    return True
 
 
 def _depth(message: Message) -> int:

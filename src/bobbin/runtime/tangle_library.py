@@ -19,6 +19,8 @@ from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.session_events import Committed
 from bobbin.tangles.tangle import Tangle
 
+_WISHES_KEPT_MAX: Final = 4096
+
 
 class StoreLibrary:
     """The library of sessions of one mode (``tangles.exchange``, ``tangles.modern_turns``)."""
@@ -53,6 +55,8 @@ class StoreLibrary:
         if known is not None and known[:2] == (key, structure.changes):
             return known[2]
         found = wish(goal, structure, self._data, span=self._store.span, modern=self._modern)
+        if len(self._wishes) >= _WISHES_KEPT_MAX:
+            self._wishes.clear()
         self._wishes[tangle] = key, structure.changes, found
         return found
 

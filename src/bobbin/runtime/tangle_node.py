@@ -5,6 +5,9 @@ may speak the modern mode instead. The dialling side finds out by the peer's man
 answers; only where the manifest has ``tangles.connect`` is that opened. So a real peer never sees anything of it.
 
 What one session stores, all sessions hear of, and tell their peers.
+
+A peer that dials gets a place (``tangle_places``). It loses it if it opens no call for a while, or leaves a frame half
+said; a peer with a call may be silent as long as nobody else needs the place.
 """
 
 import asyncio
@@ -14,9 +17,11 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from bobbin.errors import BobbinError, PeerError, ResourceError
+from bobbin.errors import BobbinError, PeerError
 from bobbin.runtime.exchange import Work
+from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.tangle_link import QUIET_SECONDS, Keeper, Machine, QuietPeer, TangleLink, Traffic, at_once
+from bobbin.runtime.tangle_places import PlaceBounds, Places
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.modern import ModernConfig, ModernSession
@@ -35,8 +40,8 @@ from bobbin.wire.pzp.handshake import NETWORK_KEY
 PHASES_CALL: Final = ("sync", "connect")
 MODERN_CALL: Final = ("tangles", "connect")
 
-LINKS_MAX: Final = 256
-"""Links with peers that have dialled. Each may have one frame of some megabytes under way."""
+CALLS_MAX: Final = 8
+"""Calls that a peer which has dialled may have open at once. A real peer opens one."""
 
 _SECRET_BYTES: Final = 32
 
@@ -74,11 +79,11 @@ class TangleNode:
         lost: LostPeer = lambda peer, error: None,  # noqa: ARG005
         network_key: bytes = NETWORK_KEY,
         quiet_seconds: float = QUIET_SECONDS,
-        links_max: int = LINKS_MAX,
+        bounds: PlaceBounds = PlaceBounds(),  # noqa: B008
     ) -> None:
         """Without ``modern``, and with a keeper that has nothing for it, there are the nine phases alone.
 
-        ``config``: how these behave.
+        ``config``: how these behave. ``bounds``: of peers that dial.
         """
         self._own: Final = own
         self._keeper: Final = keeper
@@ -89,7 +94,7 @@ class TangleNode:
         self._lost: Final = lost
         self._network_key: Final = network_key
         self._quiet_seconds: Final = quiet_seconds
-        self._links_max: Final = links_max
+        self._places: Final = Places(bounds)
         self._sessions: Final[set[TangleLink]] = set()
         self._links: Final[set[Link]] = set()
         self._listeners: Final[list[PeerListener]] = []
@@ -187,28 +192,60 @@ class TangleNode:
         return listener
 
     async def _accept(self, stream: SecretStream) -> None:
-        if len(self._links) >= self._links_max:
+        link = self._served(stream)
+        route = stream.route
+        try:
+            place = self._places.take(stream.peer, route.origin, link, loopback=route.loopback)
+        except NotAdmitted as error:
             stream.abort()
-            self._lost(stream.peer, ResourceError(f"there are {self._links_max} links already", retry=True))
+            self._lost(stream.peer, error)
             return
+        self._links.add(link)
+        ending = asyncio.create_task(self._end_when_silent(stream.peer, link))
+        failure: BobbinError | None = None
+        try:
+            await link.run()
+        except (PeerError, TransportError) as error:
+            failure = error
+        finally:
+            self._places.leave(place)
+            self._links.discard(link)
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+        failure = place.why or failure
+        if failure is not None:
+            self._lost(stream.peer, failure)
 
+    def _served(self, stream: SecretStream) -> Link:
         async def speak_phases(duplex: Duplex) -> None:
             await self._serve(stream.peer, duplex, modern=False)
 
         async def speak_modern(duplex: Duplex) -> None:
             await self._serve(stream.peer, duplex, modern=True)
 
+        def failed(error: Exception) -> None:
+            if isinstance(error, BobbinError):
+                self._lost(stream.peer, error)
+            else:
+                # A mistake of ours, told as the event loop tells those of tasks.
+                words = "a session with a PZP peer failed"
+                asyncio.get_running_loop().call_exception_handler({"message": words, "exception": error})
+
         serves: dict[tuple[str, ...], Serve] = {PHASES_CALL: speak_phases}
         if self._modern:
             serves[MODERN_CALL] = speak_modern
-        link = Link(stream, serves=serves)
-        self._links.add(link)
-        try:
-            await link.run()
-        except (PeerError, TransportError) as error:
-            self._lost(stream.peer, error)
-        finally:
-            self._links.discard(link)
+        return Link(stream, serves=serves, failed=failed, grew=self._places.check_unfinished, open_calls_max=CALLS_MAX)
+
+    async def _end_when_silent(self, peer: bytes, link: Link) -> None:
+        """Let go of a link that has nothing to wait for, or only the rest of a frame that does not come."""
+        bound = self._quiet_seconds
+        while True:
+            await asyncio.sleep(max(bound - link.silent_seconds, bound / 8))
+            is_pointless = not link.is_answering or link.unfinished_bytes > 0
+            if is_pointless and link.silent_seconds >= bound:
+                self._lost(peer, QuietPeer(f"the peer has said nothing for {bound:g} seconds"))
+                await link.close()
+                return
 
     async def _serve(self, peer: bytes, duplex: Duplex, *, modern: bool) -> None:
         session = self._session(peer, duplex, modern=modern, notices=None)

@@ -8,11 +8,10 @@ A commit that is being decided is carried out here first, message by message, so
 it in sight. When it cannot be written, everything is forgotten (``forget``), and the store is the truth again.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import orjson
-from msgspec import Struct
 
 from bobbin.store.base import DamagedStore
 from bobbin.store.tangles import Level, StoredMessage, TangleState, TangleTables, TangleView
@@ -28,60 +27,101 @@ from bobbin.tangles.tangle import Tangle
 MESSAGES_KEPT_MAX: Final = 8_192
 """Messages that are kept as they were read, besides those of a commit under way."""
 LOADED_MAX: Final = 1_000_000
-"""Messages of loaded tangles, above which everything is forgotten before the next one is loaded."""
+"""Messages of loaded tangles, above which everything is forgotten when the store is next looked at."""
 
 
 class _Part:
-    """The structure of a tangle without some of its messages, made anew when it is asked for after a change."""
+    """The structure of a tangle without some of its messages, made when it is first asked for and kept up from then on.
 
-    def __init__(self) -> None:
-        self.without: Final[set[MessageId]] = set()
+    Whoever changes the structure says so here as well.
+    """
+
+    def __init__(self, structure: Tangle) -> None:
+        self._structure: Final = structure
+        self._without: Final[set[MessageId]] = set()
         self._made: Tangle | None = None
-        self._made_at: tuple[int, int, int] = (-1, -1, -1)
-        self._turns = 0
 
     def put(self, id: MessageId, *, out: bool) -> None:
         """Leave a message out, or no longer."""
-        if (id in self.without) is not out:
-            self._turns += 1
-            (self.without.add if out else self.without.discard)(id)
+        if (id in self._without) is out:
+            return
+        (self._without.add if out else self._without.discard)(id)
+        if not self._without:
+            self._made = None
+        elif self._made is not None:
+            if out:
+                self._made.discard(id)
+            else:
+                self._copy(self._made, id)
 
-    def of(self, structure: Tangle) -> Tangle:
+    def add(self, message: Message) -> None:
+        """A message has come into the structure, or its data."""
+        if self._made is not None and message.id not in self._without:
+            self._made.add(message)
+
+    def erase(self, id: MessageId) -> None:
+        """The data of a message has gone."""
+        if self._made is not None:
+            self._made.erase(id)
+
+    def discard(self, id: MessageId) -> None:
+        """A message has gone."""
+        if self._made is not None:
+            self._made.discard(id)
+        self.put(id, out=False)
+
+    def get(self) -> Tangle:
         """The structure without those messages; itself, if there are none."""
-        if not self.without:
-            return structure
-        at = id(structure), structure.changes, self._turns
-        if self._made is None or self._made_at != at:
-            self._made, self._made_at = Tangle(structure.id), at
-            for one in structure:
-                if one in self.without:
-                    continue
-                if one == structure.id and structure.root is not None:
-                    self._made.add(structure.root)
-                else:
-                    place = Place(depth=structure.depth(one) or 0, prev=structure.prev(one))
-                    self._made.place(one, place, has_data=structure.has_data(one))
+        if not self._without:
+            return self._structure
+        if self._made is None:
+            self._made = Tangle(self._structure.id)
+            for id in self._structure:
+                if id not in self._without:
+                    self._copy(self._made, id)
         return self._made
 
+    def _copy(self, made: Tangle, id: MessageId) -> None:
+        structure = self._structure
+        depth = structure.depth(id)
+        if id == structure.id and structure.root is not None:
+            made.add(structure.root)
+        elif depth is not None:
+            made.place(id, Place(depth=depth, prev=structure.prev(id)), has_data=structure.has_data(id))
 
-class _Loaded(Struct):
+
+class _Loaded:
     """One tangle in memory."""
 
-    structure: Tangle
-    proven: _Part
-    """Without what is not proven in it."""
-    sound: _Part
-    """Without what breaks a rule of the modern mode; what waits to be proven is in it."""
+    def __init__(self, root: MessageId) -> None:
+        self.structure: Final = Tangle(root)
+        self.proven: Final = _Part(self.structure)
+        """Without what is not proven in it."""
+        self.sound: Final = _Part(self.structure)
+        """Without what breaks a rule of the modern mode; what waits to be proven is in it."""
 
     def note(self, id: MessageId, mark: Mark) -> None:
         """How a message counts in it."""
         self.proven.put(id, out=mark is not Mark.FULL)
         self.sound.put(id, out=mark is Mark.INTEROP)
 
+    def add(self, message: Message) -> None:
+        """A message comes into it, or its data."""
+        self.structure.add(message)
+        self.proven.add(message)
+        self.sound.add(message)
+
+    def erase(self, id: MessageId) -> None:
+        """The data of a message goes."""
+        self.structure.erase(id)
+        self.proven.erase(id)
+        self.sound.erase(id)
+
     def leave(self, id: MessageId) -> None:
         """A message is not in it any more."""
-        self.note(id, Mark.FULL)
         self.structure.discard(id)
+        self.proven.discard(id)
+        self.sound.discard(id)
 
 
 class Shelf:
@@ -105,6 +145,8 @@ class Shelf:
         self._ghosts: dict[MessageId, Ghosts] = {}
         self.provisional: Final[set[MessageId]] = set()
         """Of the messages that were read: those that came by modern rules and wait for their proof."""
+        self.unwritten: Final[set[Spot]] = set()
+        """What was found to be proven when it was read, though the store says that it is marked."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -131,15 +173,18 @@ class Shelf:
         with self._tables.reading() as view:
             now = view.state()
             known = self._state
-            if known is not None and known.version == now.version:
+            is_too_much = len(self._credentials) > LOADED_MAX
+            if known is not None and known.version == now.version and not is_too_much:
                 self._state = now
                 return ()
-            came: list[MessageId] = []
             self._absent.clear()
-            if known is None or known.rewrites != now.rewrites or sum(map(_size, self._loaded.values())) > LOADED_MAX:
+            # What is of the first reading is no news.
+            fresh = view.after(self._last_number) if known is not None or self._last_number else ()
+            if known is None or known.rewrites != now.rewrites or is_too_much:
+                came = [row.id for row in fresh]
                 self.forget()
             else:
-                came = [self._take(view, row) for row in view.after(self._last_number)]
+                came = [self._take(view, row) for row in fresh]
             self._last_number = max(self._last_number, now.messages_highest)
             self._goals = {root: parse_goal(text) for root, text in view.goals().items()}
             self._ghosts = {root: Ghosts.decode(text) for root, text in view.ghosts().items()}
@@ -147,9 +192,8 @@ class Shelf:
             return tuple(came)
 
     def forget(self) -> None:
-        """Keep nothing: the store is read again when something is asked for."""
+        """Keep nothing but how far the store was read: it is read again when something is asked for."""
         self._state = None
-        self._last_number = 0
         self._loaded.clear()
         self._credentials.clear()
         self._messages.clear()
@@ -157,6 +201,7 @@ class Shelf:
         self._absent.clear()
         self._roots.clear()
         self.provisional.clear()
+        self.unwritten.clear()
         self._begin_anew()
 
     def settle(self, state: TangleState) -> None:
@@ -166,6 +211,7 @@ class Shelf:
         self._absent.clear()
         self._roots.clear()
         self._trim()
+        self.unwritten.clear()
         self._state = state
         self._last_number = state.messages_highest
 
@@ -195,17 +241,17 @@ class Shelf:
 
     def tangle(self, id: MessageId) -> Tangle:
         """The structure of a tangle, to be read and not changed; an empty one where nothing of it is held."""
-        return self._load(id).structure
+        return self._look_at(id).structure
 
     def proven(self, id: MessageId) -> Tangle:
         """The structure of a tangle with those messages alone that are proven in it."""
-        loaded = self._load(id)
-        return loaded.proven.of(loaded.structure)
+        loaded = self._look_at(id)
+        return loaded.proven.get()
 
     def sound(self, id: MessageId) -> Tangle:
         """The structure of a tangle without those messages that break a rule of the modern mode."""
-        loaded = self._load(id)
-        return loaded.sound.of(loaded.structure)
+        loaded = self._look_at(id)
+        return loaded.sound.get()
 
     def credentials(self, ids: Sequence[MessageId]) -> list[Credential]:
         """Of each message, which account it is of and how far that is needed."""
@@ -261,6 +307,11 @@ class Shelf:
         if account is not None:
             self._load(account)
 
+    def named(self, ids: Collection[MessageId]) -> frozenset[MessageId]:
+        """Those of these ids that are tangles in which somebody stands, or that have a goal or ghosts."""
+        with self._tables.reading() as view:
+            return view.named(ids) | self._roots.intersection(ids)
+
     def is_stored(self, id: MessageId) -> bool:
         """Whether the store has a message, whatever the commit under way does with it."""
         with self._tables.reading() as view:
@@ -271,7 +322,7 @@ class Shelf:
         self._drafts[message.id] = message
         self._roots.update(message.places)
         for root in self._standing_in(message):
-            self._enter_structure(self._loaded[root], message)
+            self._enter_structure(self._load(root), message)
         changed = self.standing.came(message)
         for spot, judgement in changed:
             if spot.tangle in self._loaded:
@@ -284,7 +335,7 @@ class Shelf:
         self._drafts[message.id] = left
         for root in _roots(message):
             if root in self._loaded:
-                self._loaded[root].structure.erase(message.id)
+                self._loaded[root].erase(message.id)
         return left
 
     def drop(self, message: Message) -> None:
@@ -293,6 +344,7 @@ class Shelf:
         self._messages.pop(message.id, None)
         self._credentials.pop(message.id, None)
         self.provisional.discard(message.id)
+        self.unwritten.difference_update([Spot(root, message.id) for root in _roots(message)])
         self.standing.went(message)
         for root in _roots(message):
             if root in self._loaded:
@@ -317,11 +369,30 @@ class Shelf:
             return _roots(message)
         return tuple(message.places)
 
+    def _look_at(self, root: MessageId) -> _Loaded:
+        """A tangle to be read. One of which nothing is held is not remembered: anybody may ask for any id."""
+        loaded = self._load(root)
+        if not len(loaded.structure):
+            del self._loaded[root]
+        return loaded
+
     def _load(self, root: MessageId) -> _Loaded:
         found = self._loaded.get(root)
         if found is not None:
             return found
-        loaded = self._loaded[root] = _Loaded(Tangle(root), _Part(), _Part())
+        before = set(self._loaded)
+        try:
+            self._judge(self._open(root))
+        except BaseException:
+            # What is read and not judged is not to be relied on.
+            for opened in self._loaded.keys() - before:
+                del self._loaded[opened]
+            raise
+        return self._loaded[root]
+
+    def _open(self, root: MessageId) -> list[Spot]:
+        """Read a tangle; gives the messages of it that are marked, by depth, and are to be judged."""
+        loaded = self._loaded[root] = _Loaded(root)
         marked: list[MessageId] = []
         with self._tables.reading() as view:
             for row, level in view.members(root):
@@ -335,8 +406,11 @@ class Shelf:
         for draft in self._drafts.values():
             if draft is not None and draft.depth_in(root) is not None:
                 self._enter_structure(loaded, draft)
-        self._judge(loaded, marked)
-        return loaded
+                judgement = self.standing.judgement(root, draft.id)
+                if judgement is not None:
+                    loaded.note(draft.id, judgement.mark)
+        marked.sort(key=lambda id: loaded.structure.depth(id) or 0)
+        return [Spot(root, id) for id in marked]
 
     def _place(self, loaded: _Loaded, row: StoredMessage) -> None:
         """Note where a message stands, without reading more of it than that."""
@@ -363,30 +437,38 @@ class Shelf:
             self.standing.restore(Spot(loaded.structure.id, message.id), FULL)
             loaded.note(message.id, Mark.FULL)
         else:
-            self._judge(loaded, [message.id])
+            self._judge([Spot(loaded.structure.id, message.id)])
 
     def _enter_structure(self, loaded: _Loaded, message: Message) -> None:
-        loaded.structure.add(message)
+        loaded.add(message)
         self._credentials[message.id] = _credential(message)
 
-    def _judge(self, loaded: _Loaded, marked: Iterable[MessageId]) -> None:
-        """Find out again why some messages are not proven; it is not kept."""
-        root = loaded.structure.id
-        for message in self._by_depth(loaded.structure, marked):
-            account = account_of(message)
-            if account is not None:
-                self._load(account)
-            if message.id == root:
-                # It is proven as a root where it is proven in what it stands in.
-                for other in message.places:
-                    self._load(other)
-            judgement = self.standing.judge(message, root)
-            self.standing.restore(Spot(root, message.id), judgement)
-            loaded.note(message.id, judgement.mark)
+    def _judge(self, marked: Sequence[Spot]) -> None:
+        """Find out again why some messages are not proven; it is not kept.
 
-    def _by_depth(self, structure: Tangle, ids: Iterable[MessageId]) -> Iterator[Message]:
-        ordered = sorted(ids, key=lambda id: structure.depth(id) or 0)
-        return (message for message in self.messages(ordered) if message is not None)
+        One may hang on tangles that are not read yet, and those on others, as deep as somebody likes. So first all of
+        them are read, and then all that is marked in them is judged.
+        """
+        spots: list[Spot] = []
+        rounds = [marked]
+        while rounds:
+            fresh = rounds.pop()
+            spots += fresh
+            for spot, message in zip(fresh, self.messages([spot.message for spot in fresh]), strict=True):
+                if message is None:
+                    continue
+                account = account_of(message)
+                # It is proven as a root where it is proven in what it stands in.
+                needed = [*message.places] if message.id == spot.tangle else []
+                if account is not None:
+                    needed.append(account)
+                rounds += [self._open(root) for root in dict.fromkeys(needed) if root not in self._loaded]
+        for spot, judgement in self.standing.judge_again(reversed(spots)):
+            loaded = self._loaded.get(spot.tangle)
+            if loaded is not None:
+                loaded.note(spot.message, judgement.mark)
+            if judgement.mark is Mark.FULL and spot.message not in self._drafts:
+                self.unwritten.add(spot)
 
     def _note_provisional(self, row: StoredMessage) -> None:
         if row.is_provisional:
@@ -402,6 +484,8 @@ class Shelf:
     def _trim(self) -> None:
         for id in list(self._messages)[: max(0, len(self._messages) - MESSAGES_KEPT_MAX)]:
             del self._messages[id]
+        if len(self._absent) > MESSAGES_KEPT_MAX and not self._drafts:
+            self._absent.clear()
 
 
 def _begins_nothing(id: MessageId, structure: Tangle) -> bool:
@@ -413,10 +497,6 @@ def _begins_nothing(id: MessageId, structure: Tangle) -> bool:
 def _roots(message: Message) -> tuple[MessageId, ...]:
     """Every tangle that a message stands in, its own included."""
     return (message.id, *message.places)
-
-
-def _size(loaded: _Loaded) -> int:
-    return len(loaded.structure)
 
 
 def _credential(message: Message | None) -> Credential:

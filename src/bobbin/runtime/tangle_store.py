@@ -43,6 +43,9 @@ _RECORDS_TOGETHER_MAX: Final = 2_000
 _UNNOTED_MAX: Final = 10_000
 """Records without a message among them, after which it is written down that they were looked at."""
 
+_UNTOLD_MAX: Final = 10_000
+"""Messages of other processes that are remembered until somebody asks what is new. The oldest are forgotten first."""
+
 _BUSY: Final = "other processes change the tangles all the time; try again"
 
 
@@ -72,6 +75,8 @@ class TangleStore:
         self._shelf: Final = Shelf(tables)
         self._intake: Intake | None = None
         self._seen = StoreRecordId(0)
+        self._untold: dict[MessageId, None] = {}
+        """What a commit found to have come meanwhile."""
         self.span: Final = span
         self.indexes: Final = StandingIndexes()
         """What the tangles add up to by depth, for those who have asked for it."""
@@ -86,14 +91,24 @@ class TangleStore:
     def refresh(self) -> tuple[MessageId, ...]:
         """Catch up: with what other processes have written, and with messages that have come as records.
 
-        Gives the messages that are new here.
+        Gives the messages that are new here, also those that a commit has found since the last call.
         """
+        self._catch_up()
+        came, self._untold = tuple(self._untold), {}
+        return came
+
+    def _catch_up(self) -> None:
         before = self._shelf.version
         came = self._shelf.refresh()
         if self._shelf.version != before:
             # What waits may have been taken out, too.
             self._intake = None
-        return came if self._read_only else came + self._take_in()
+        self._note_untold(came if self._read_only else came + self._take_in())
+
+    def _note_untold(self, ids: Iterable[MessageId]) -> None:
+        self._untold.update(dict.fromkeys(ids))
+        for id in list(self._untold)[: max(0, len(self._untold) - _UNTOLD_MAX)]:
+            del self._untold[id]
 
     def state(self) -> TangleState:
         """Version and counts, as they are now."""
@@ -132,6 +147,11 @@ class TangleStore:
         """Every message, in the order of arrival."""
         with self._tables.reading() as view:
             yield from view.after(0)
+
+    def roots(self) -> Iterator[Message]:
+        """Every message that stands in no tangle but its own, in the order of arrival."""
+        with self._tables.reading() as view:
+            yield from (decode(row.raw) for row in view.roots())
 
     def waiting(self) -> list[tuple[StoreRecordId, str]]:
         """The records that are messages in form and cannot be accepted yet, each with the reason."""
@@ -265,17 +285,24 @@ class TangleStore:
     def _prune(
         self, draft: Draft, tangle: MessageId | None, newest: int | None
     ) -> tuple[tuple[MessageId, ...], tuple[MessageId, ...]]:
-        """Keep only the newest of a tangle; what another goal may ask for stays for the collection to decide."""
+        """Keep only the newest of a tangle.
+
+        What another tangle may need stays for the collection to decide: a message that stands in one, or is the root of
+        one. The messages of an account stay in any case, as what it has signed cannot be proven without them.
+        """
         if tangle is None or newest is None:
             return (), ()
         removable = prune_newest(self._shelf.tangle(tangle), newest)
-        goals = self._shelf.goals()
-        free = [
+        ids = [*removable.deletables, *removable.erasables]
+        roots = self._shelf.named(ids) | self._shelf.goals().keys()
+        alone = frozenset(
             message.id
-            for message in self._shelf.messages([*removable.deletables, *removable.erasables])
-            if message is not None and not any(root != tangle and root in goals for root in message.places)
-        ]
-        alone = frozenset(free)
+            for message in self._shelf.messages(ids)
+            if message is not None
+            and not message.is_account
+            and message.places.keys() <= {tangle}
+            and (message.id == tangle or message.id not in roots)
+        )
         deleted = tuple(id for id in removable.deletables if id in alone and draft.delete(id))
         erased = tuple(id for id in removable.erasables if id in alone and draft.erase(id))
         return deleted, erased
@@ -292,7 +319,7 @@ class TangleStore:
 
     def _decided(self, decide: Callable[[Draft], Commitment]) -> Commitment:
         """Decide a commit and write it; decide again where another process was faster."""
-        self.refresh()
+        self._catch_up()
         for _ in range(ATTEMPTS_MAX):
             draft = Draft(self._shelf)
             try:
@@ -333,7 +360,7 @@ class TangleStore:
         self._shelf.forget()
         self._intake = None
         with suppress(StoreError):
-            self._shelf.refresh()
+            self._note_untold(self._shelf.refresh())
 
     def _known_intake(self) -> Intake:
         if self._intake is None:

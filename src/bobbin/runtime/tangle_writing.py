@@ -49,7 +49,7 @@ class Tangles(TangleStore):
 
     def accounts(self) -> list[MessageId]:
         """The accounts that are known here."""
-        return [row.id for row in self.kept() if (message := self.message(row.id)) and _is_account_root(message)]
+        return [message.id for message in self.roots() if message.is_account]
 
     def keys_of(self, account: MessageId) -> frozenset[str]:
         """The public keys that may sign for an account at its tips, as far as that is proven."""
@@ -137,7 +137,3 @@ class Tangles(TangleStore):
         if tangle.root is None:
             raise UsageError(f"the tangle {id} is not known here, or its root is not proven")
         return tangle
-
-
-def _is_account_root(message: Message) -> bool:
-    return message.is_account and message.is_root

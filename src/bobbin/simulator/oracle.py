@@ -210,7 +210,9 @@ class Witness:
         key = key_of(own, peer, initiator=self.config.initiator)
         if key is None:
             return None
-        moments = {name: moment_of(record) for name, record in self._everything.items()}
+        # Times go into sketches only where advertisements tell them anyway.
+        tells_tai = "TAI" in terms.schema
+        moments = {name: moment_of(record) for name, record in self._everything.items()} if tells_tai else {}
         return SketchModel(key, terms.policy.own_origin, terms.length, moments)
 
     @property

@@ -47,7 +47,7 @@ def _stands_somewhere(message: Message) -> bool:
 def _audit_marks(keeper: Keeper, truth: Truth, message: Message) -> Iterator[str]:
     for tangle in (message.id, *message.places):
         mark = keeper.mark(tangle, message.id)
-        full = truth.is_full(tangle, message.id)
+        full = truth.is_full(tangle, message.id, message.sigkey)
         if mark is Mark.FULL and not full:
             yield f"{message.id} is called proven in {tangle}, and is not"
         if mark is Mark.INTEROP and full:

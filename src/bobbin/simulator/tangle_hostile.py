@@ -170,8 +170,13 @@ class Hostile:
         texts: list[bytes] = []
         structure = self._keeper.tangle(tangle)
         known = [message for id in structure if (message := self._keeper.message(id)) is not None]
+        # Account messages are let through with messages of any tangle.
+        accounts = [message.account for message in known if not message.is_account]
         for _ in range(self._random.randint(1, 3)):
-            forged = self._forger.forge(structure, self._keeper.tangle, known)
+            target = structure
+            if accounts and self._random.random() < 0.25:
+                target = self._keeper.tangle(self._random.choice(accounts))
+            forged = self._forger.forge(target, self._keeper.tangle, known)
             if forged is not None:
                 # Without data that is not its own, a copy may be as right as any.
                 self._learn(forged)

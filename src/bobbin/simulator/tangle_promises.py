@@ -127,6 +127,9 @@ def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> lis
         assert message is not None, "it has just been seen"
         if id in ghosts or other.mark(tangle, id) is not Mark.FULL or not truth.is_full(tangle, id):
             continue
+        if theirs[id].depth > top_of(theirs):
+            # Without data above all that has some, it lies outside of what the neighbour says that it has.
+            continue
         if not _account_is_held(other, message, truth):
             continue
         if own.mark(tangle, id) is not Mark.FULL:
@@ -163,7 +166,15 @@ def _let_go(goal: Goal | None, view: View) -> frozenset[MessageId]:
     if goal is None or goal.kind is not GoalKind.NEWEST:
         return frozenset()
     order = sorted(view, key=lambda id: (view[id].depth, id.lower(), id.swapcase()))
-    return frozenset(order[: max(0, len(order) - goal.count)])
+    first = max(0, len(order) - goal.count)
+    gone = set(order[:first])
+    # It goes by what the oldest one that is kept comes after: a forged one may come after what is deeper.
+    left = [*order[first : first + 1]]
+    while left:
+        before = [id for id in view[left.pop()].prev if id in view and id not in gone]
+        gone.update(before)
+        left += before
+    return frozenset(gone)
 
 
 def _is_hidden(id: MessageId, filters: list[Bloom]) -> bool:
@@ -172,7 +183,7 @@ def _is_hidden(id: MessageId, filters: list[Bloom]) -> bool:
 
 def _can_be_taken(keeper: Keeper, message: Message, tangle: MessageId, mine: View, truth: Truth) -> bool:
     """Whether a real peer would take a message: it is right, and a predecessor and the account are at hand."""
-    if not truth.is_full(tangle, message.id):
+    if not truth.is_full(tangle, message.id, message.sigkey):
         return False
     place = message.places.get(tangle)
     if place is not None and not any(before in mine for before in place.prev):

@@ -52,14 +52,22 @@ class Truth:
 
     def __init__(self) -> None:
         self._messages: dict[MessageId, Message] = {}
-        self._full: dict[tuple[MessageId, MessageId], bool] = {}
+        self._signers: dict[MessageId, set[str]] = {}
+        """The keys that have signed each: an id does not cover the signature, so one id may have several copies."""
+        self._full: dict[tuple[MessageId, MessageId, str | None], bool] = {}
 
     def learn(self, message: Message) -> None:
         """A message exists. Of one that exists with and without data, the one with data counts."""
         known = self._messages.get(message.id)
-        if is_sound(message.raw) is None and (known is None or (message.has_data and not known.has_data)):
+        if is_sound(message.raw) is not None:
+            return
+        signers = self._signers.setdefault(message.id, set())
+        if known is None or (message.has_data and not known.has_data):
             self._messages[message.id] = message
-            self._full.clear()
+        elif message.sigkey in signers:
+            return
+        signers.add(message.sigkey)
+        self._full.clear()
 
     def __contains__(self, id: object) -> bool:
         return id in self._messages
@@ -67,12 +75,12 @@ class Truth:
     def __getitem__(self, id: MessageId) -> Message:
         return self._messages[id]
 
-    def is_full(self, tangle: MessageId, id: MessageId) -> bool:
-        """Whether a message can be proven in a tangle."""
-        spot = (tangle, id)
+    def is_full(self, tangle: MessageId, id: MessageId, signer: str | None = None) -> bool:
+        """Whether a message can be proven in a tangle: the copy that a key has signed, or any."""
+        spot = (tangle, id, signer)
         if spot not in self._full:
             self._full[spot] = False
-            self._full[spot] = self._prove(tangle, id)
+            self._full[spot] = self._prove(tangle, id, self._signers.get(id, set()) if signer is None else {signer})
         return self._full[spot]
 
     def is_true(self, id: MessageId) -> bool:
@@ -92,19 +100,21 @@ class Truth:
                 left += () if place is None else place.prev
         return found
 
-    def _prove(self, tangle: MessageId, id: MessageId) -> bool:
+    def _prove(self, tangle: MessageId, id: MessageId, signers: set[str]) -> bool:
         message, root = self._messages.get(id), self._messages.get(tangle)
         if message is None or root is None or size_of(message) > MODERN_BYTES_MAX:
             return False
         if id == tangle:
             if message.places:
-                return message.account != SELF and any(self.is_full(other, id) for other in message.places)
-            return self._is_signed_rightly(message) and (not message.is_account or _action(message) is not None)
-        return (
-            self._stands_rightly(message, root)
-            and self._suits(message, root)
-            and (self._acts_rightly(message, tangle) if message.is_account else self._is_signed_rightly(message))
-        )
+                elsewhere = (self.is_full(other, id, signer) for other in message.places for signer in signers)
+                return message.account != SELF and any(elsewhere)
+            signed = self._is_signed_rightly(message, signers)
+            return signed and (not message.is_account or _action(message) is not None)
+        if not self._stands_rightly(message, root) or not self._suits(message, root):
+            return False
+        if message.is_account:
+            return self._acts_rightly(message, tangle, signers)
+        return self._is_signed_rightly(message, signers)
 
     def _stands_rightly(self, message: Message, root: Message) -> bool:
         place = message.places.get(root.id)
@@ -125,21 +135,21 @@ class Truth:
         same = not is_feed or (message.domain, message.account) == (root.domain, root.account)
         return message.account != SELF and same
 
-    def _is_signed_rightly(self, message: Message) -> bool:
+    def _is_signed_rightly(self, message: Message, signers: set[str]) -> bool:
         if message.is_moot or message.account in (ANY, SELF):
             return True
         if not message.account_tips or not all(self.is_full(message.account, tip) for tip in message.account_tips):
             return False
-        return message.sigkey in self._keys(message.account, message.account_tips)
+        return not signers.isdisjoint(self._keys(message.account, message.account_tips))
 
-    def _acts_rightly(self, message: Message, account: MessageId) -> bool:
+    def _acts_rightly(self, message: Message, account: MessageId, signers: set[str]) -> bool:
         action = _action(message)
         if action is None:
             return False
         act, key, powers, consent = action
         del powers
-        held = self._keys(account, message.places[account].prev).get(message.sigkey, frozenset())
-        if act not in held:
+        keys = self._keys(account, message.places[account].prev)
+        if not any(act in keys.get(signer, ()) for signer in signers):
             return False
         return act == "del" or key is None or (consent is not None and is_consent(consent, key, account))
 

@@ -195,6 +195,10 @@ class TangleView(Protocol):
         """Every message that arrived after this number, in order."""
         ...
 
+    def roots(self) -> Iterator[StoredMessage]:
+        """Every message that names no tangle, in the order of arrival."""
+        ...
+
     def marked(self) -> Iterator[StoredMessage]:
         """Every message that only interop rules accept in some tangle, in the order of arrival."""
         ...

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from bobbin.tangles.accounts import Act, Action, KeyRing, action_of, is_consent
 from bobbin.tangles.errors import InvalidMessage, Rule
-from bobbin.tangles.message import ANY, MODERN_BYTES_MAX, Message, MessageId, Place
+from bobbin.tangles.message import ANY, MODERN_BYTES_MAX, Message, MessageId, Place, moot_id
 from bobbin.tangles.ports import MessageStore
 from bobbin.tangles.tangle import Tangle, collation
 from bobbin.tangles.validation import check_data, check_standing, validate
@@ -163,10 +163,15 @@ class Standing:
 
     def came(self, message: Message) -> list[tuple[Spot, Judgement]]:
         """A message, or the data of one, has come into the store. Gives what is judged otherwise than before."""
-        changed: list[tuple[Spot, Judgement]] = []
         open_spots = [*_spots(message)]
         # Something may wait for the data of a message that is full itself.
         open_spots += [waiting for spot in _spots(message) for waiting in self._waiting.get(spot, ())]
+        return self.judge_again(open_spots)
+
+    def judge_again(self, spots: Iterable[Spot]) -> list[tuple[Spot, Judgement]]:
+        """Judge messages of the store, and whatever waits for them. Gives what is judged otherwise than before."""
+        changed: list[tuple[Spot, Judgement]] = []
+        open_spots = [*spots]
         while open_spots:
             spot = open_spots.pop()
             subject = self._store.message(spot.message)
@@ -222,6 +227,8 @@ class Standing:
         """What must be full before a message can be. Raises ``InvalidMessage`` for what can never be full."""
         if message.whole_size > MODERN_BYTES_MAX:
             raise InvalidMessage(Rule.TOO_LARGE, f"{message.whole_size} bytes, and {MODERN_BYTES_MAX} at most")
+        if message.is_moot and message.id != moot_id(message.account, message.domain):
+            raise InvalidMessage(Rule.SHAPE, "nobody signs a moot, so it says no more than account and domain")
         missing = self._missing_below(message, tangle)
         if message.id == tangle and not message.is_root:
             return missing

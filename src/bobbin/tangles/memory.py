@@ -164,12 +164,14 @@ class MemoryStore:
         self._ghosts.setdefault(tangle, Ghosts()).save(id, depth, span=self._span)
 
     def prune_newest(self, tangle: MessageId, count: int) -> None:
-        """Keep the newest messages of a tangle and their trail."""
+        """Keep the newest messages of a tangle and their trail. An account is kept whole."""
         removable = prune_newest(self.tangle(tangle), count)
         for id in removable.deletables:
-            self.delete(id)
+            if not self._held(id).is_account:
+                self.delete(id)
         for id in removable.erasables:
-            self.erase(id)
+            if not self._held(id).is_account:
+                self.erase(id)
 
     def sweep(self) -> Sweep:
         """Let go what no goal asks for."""

@@ -9,7 +9,8 @@ first three steps of validation. Whether it is valid depends on the tangle that 
 says that. Fields of the wrong type are read as absent: no valid message has any.
 
 ``raw`` is the text as JavaScript would write it, keys in the order in which they came, since that is what goes out
-again byte for byte.
+again byte for byte. Keys beside the four are dropped, and so is what stands for the signature of a moot and is none:
+the id does not cover them and nobody checks them, so whoever passes a message on could write there what they like.
 """
 
 import hashlib
@@ -39,6 +40,10 @@ MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 MODERN_BYTES_MAX: Final = 65_535
 """The longest message that is written here, and that the modern mode takes: what the format promises."""
 
+_KEYS: Final = frozenset({"data", "metadata", "sigkey", "sig"})
+_SIGNER_CHARACTERS: Final = 44 + 88
+"""How long a key and a signature are at most, as base58."""
+_NO_SIGNATURE: Final = base58.encode(bytes(keys.SIGNATURE_BYTES))
 _METADATA_KEYS: Final = ("dataHash", "dataSize", "account", "accountTips", "tangles", "domain")
 
 
@@ -96,10 +101,11 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def whole_size(self) -> int:
-        """The length of its text with the data, so that a copy without counts as the message does."""
-        if self.has_data or not self.data_size:
-            return len(self.raw)
-        return len(self.raw) - len(b"null") + self.data_size
+        """The length of its text with the data, whoever has signed it: every copy of a message counts the same."""
+        size = len(self.raw) - len(canonical.plain(self.sig)) - len(canonical.plain(self.sigkey))
+        if not self.has_data and self.data_size:
+            size += self.data_size - len(b"null")
+        return size + len('""') * 2 + _SIGNER_CHARACTERS
 
     def depth_in(self, tangle: MessageId) -> int | None:
         """How deep it stands in a tangle; ``None`` where it does not stand in it."""
@@ -221,6 +227,11 @@ def _read(value: dict[str, Json], id: MessageId) -> Message:
     size = safe_integer(metadata["dataSize"])
     account, tangles = metadata["account"], metadata["tangles"]
     is_root = tangles == {}
+    is_moot = is_root and value["data"] is None and hash_text is None and size == 0 and tips is None and account != SELF
+    # What the id does not cover, and nobody has signed, is not part of the message.
+    value = {key: content for key, content in value.items() if key in _KEYS}
+    if is_moot and not base58.is_text_of(_text(value["sig"]), keys.SIGNATURE_BYTES):
+        value["sig"] = _NO_SIGNATURE
     return Message(
         id=id,
         raw=canonical.plain(value),
@@ -234,9 +245,7 @@ def _read(value: dict[str, Json], id: MessageId) -> Message:
         sig=_text(value["sig"]),
         has_data=value["data"] is not None,
         is_root=is_root,
-        is_moot=(
-            is_root and value["data"] is None and hash_text is None and size == 0 and tips is None and account != SELF
-        ),
+        is_moot=is_moot,
     )
 
 

@@ -159,7 +159,7 @@ class ModernSession:
             high=run.own_have.high,
             top=index.top,
             marks=run.marks,
-            accounts=attempt > 0 or self._lacks_accounts(tangle),
+            accounts=attempt > 0 or (run.own_wish is not None and self._lacks_accounts(tangle)),
         )
         self._say(run, ask)
 
@@ -206,7 +206,7 @@ class ModernSession:
                 self._abandon(tangle, run, error)
                 return
         parcels = self._pack(tangle, run, reply)
-        lacks_accounts = self._lacks_accounts(tangle)
+        lacks_accounts = not run.own_want.is_empty and self._lacks_accounts(tangle)
         answer = Answer(
             tangle=ask.tangle,
             run=run.number,
@@ -384,7 +384,9 @@ class ModernSession:
         reply.lacking.update(run.held_back)
         run.held_back.clear()
         index, structure = self._library.depths(tangle), self._exchange.structure(tangle)
-        if structure is None or not (reply.lacking or run.owes_accounts):
+        # Whoever wants nothing takes nothing, account messages included.
+        owes_accounts = run.owes_accounts and not run.remote_want.is_empty
+        if structure is None or not (reply.lacking or owes_accounts):
             return []
         run.lacking.update(reply.lacking)
         # What has been let go since it was looked at is not sent, and says nothing about the accounts.
@@ -397,7 +399,7 @@ class ModernSession:
             return id in common or (depth is not None and depth < run.floor)
 
         needed = self._exchange.account_messages_for(lacking)
-        if run.owes_accounts:
+        if owes_accounts:
             needed = self._exchange.account_messages_of(index.credentials_below(index.top + 1))
             run.owes_accounts = False
         elif needed:
@@ -452,11 +454,12 @@ class ModernSession:
         )
         for texts in self._news.serve(tangle, listens=run.remote_wish is not None):
             self._announce(tangle, texts)
-        again = (agreed is False or missing) and run.attempt + 1 < self.config.attempts_max
+        # Only this side knows what it could not take, so it is the one to ask for what proves it.
+        needs_accounts = not run.attempt and _needs_accounts(run)
+        again = (agreed is False or missing or needs_accounts) and run.attempt + 1 < self.config.attempts_max
         if run.role is Role.OPENER and again:
             self._open(tangle, attempt=run.attempt + 1)
-        elif run.role is Role.ANSWERER and not run.attempt and _needs_accounts(run):
-            # Only this side knows what it could not take, so it is the one to ask for what proves it.
+        elif run.role is Role.ANSWERER and needs_accounts:
             self._open(tangle, attempt=1)
 
     def _abandon(self, tangle: MessageId, run: ModernRun, error: PeerError | SharedId) -> None:

@@ -14,7 +14,7 @@ over records see it. Nothing in it is chosen, so two nodes that hold a message h
 ``Pzp-Key``      the key that signed it, where that is proven
 ``Pzp-Tangle``   once for each tangle that it stands in, in the order of their ids; for a root its own id
 ``Pzp-Depth``    as often, in the same order: the depth there
-data             the canonical JSON of the message: ``data``, ``metadata`` and, where it is proven, ``sig`` and ``sigkey``
+data             canonical JSON: ``data`` and ``metadata``; where the signer is proven, also ``sig`` and ``sigkey``
 ===============  =====================================================================================================
 
 The id of a message does not cover who signed it. Nobody checks the signature of a moot, and any key may sign a message
@@ -32,7 +32,6 @@ from bobbin import profile
 from bobbin.errors import IntegrityError
 from bobbin.records.record import MalformedField, Plex, build_plex
 from bobbin.tangles import base58, canonical, keys
-from bobbin.tangles.canonical import Json
 from bobbin.tangles.message import ANY, MESSAGE_BYTES_MAX, Message, from_json, is_message_id
 
 APP: Final = profile.TANGLE_APP
@@ -55,7 +54,10 @@ def is_whole(message: Message) -> bool:
 
 
 def names_signer(message: Message) -> bool:
-    """Whether it is part of the proof of a message who signed it, so that every proven copy says the same."""
+    """Whether it is part of the proof of a message who signed it.
+
+    Where an account has several keys, several may have signed the same message; each such copy has a Plex of its own.
+    """
     return not message.is_moot and message.account != ANY
 
 
@@ -70,7 +72,7 @@ def plex_of(message: Message) -> Plex | None:
     extras = [(ACCOUNT, message.account), (DOMAIN, message.domain), (ID, message.id)]
     value = canonical.parse(message.raw)
     assert isinstance(value, dict), "a message is an object"
-    content: dict[str, Json] = {"data": value["data"], "metadata": value["metadata"]}
+    content: dict[str, canonical.Json] = {"data": value["data"], "metadata": value["metadata"]}
     if names_signer(message):
         extras.append((KEY, message.sigkey))
         content |= {"sig": message.sig, "sigkey": message.sigkey}

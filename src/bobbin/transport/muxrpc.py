@@ -3,6 +3,10 @@
 ``Link.run`` reads until one side has had enough, and hands what comes to the call it belongs to. There is no flow
 control inside muxrpc: when a call has more waiting than it should, the link is not read until its owner has caught up.
 So whoever owns a call reads it, whatever else it does, and does not wait for its own writes before it reads on.
+
+As long as no call is open, all that can come is a question, so no longer frame is waited for. What goes wrong on this
+side while a call is answered is not the other side's business: it hears that something did, and only what it did wrong
+itself is told in full.
 """
 
 import asyncio
@@ -17,15 +21,17 @@ from bobbin.errors import BobbinError, PeerError
 from bobbin.transport.base import ByteStream, TransportError
 from bobbin.transport.flow import CLOSE_SECONDS
 from bobbin.wire.pzp import frames, manifest
-from bobbin.wire.pzp.calls import Called, Calls, Data, Ended, Left, Way, not_served
+from bobbin.wire.pzp.calls import CALL_BYTES_MAX, OPEN_CALLS_MAX, Called, Calls, Data, Ended, Left, Way, not_served
 from bobbin.wire.pzp.faults import WireFault
-from bobbin.wire.pzp.frames import Decoder, Goodbye, Kind, Packet
+from bobbin.wire.pzp.frames import BODY_BYTES_MAX, Decoder, Goodbye, Kind, Packet
 
 INBOX_BYTES_MAX: Final = 8 * 1024 * 1024
 """What may wait for the owner of a call before the link is no longer read."""
 INBOX_FRAMES_MAX: Final = 1024
 
 CALL_FAILED: Final = "call-failed"
+FAILED_HERE: Final = "this side cannot go on with the call"
+"""What the other side hears when something of ours failed."""
 
 
 class CallFailed(PeerError):
@@ -114,25 +120,38 @@ class Duplex:
 
 Serve: TypeAlias = Callable[[Duplex], Awaitable[None]]
 """Answers one call. It runs as a task of its own, and the call is ended after it."""
+Failed: TypeAlias = Callable[[Exception], None]
+"""Hears what went wrong on this side while a call was answered. The link goes on."""
 
 
 class Link:
     """The calls over one stream."""
 
     def __init__(
-        self, stream: ByteStream, *, serves: Mapping[tuple[str, ...], Serve] = MappingProxyType({}), **bounds: int
+        self,
+        stream: ByteStream,
+        *,
+        serves: Mapping[tuple[str, ...], Serve] = MappingProxyType({}),
+        failed: Failed = lambda error: None,  # noqa: ARG005 - nobody wants to hear it
+        grew: Callable[[], None] = lambda: None,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        open_calls_max: int = OPEN_CALLS_MAX,
     ) -> None:
         """``serves``: the streams that the other side may open, by name; the manifest says which they are.
 
-        ``bounds``: ``body_bytes_max``, of one frame.
+        ``grew`` is told when there is more of a frame that is not whole; it may abort the link. ``body_bytes_max``: of
+        one frame, while a call is open. ``open_calls_max``: of the other side's calls.
         """
         self.bytes_in = 0
         """Read from the stream, as it was before it was encrypted."""
         self.bytes_out = 0
         self._stream: Final = stream
         self._serves: Final = serves
-        self._calls: Final = Calls()
-        self._decoder: Final = Decoder(**bounds)
+        self._failed: Final = failed
+        self._grew: Final = grew
+        self._body_bytes_max: Final = body_bytes_max
+        self._calls: Final = Calls(open_calls_max=open_calls_max)
+        self._decoder: Final = Decoder()
         self._duplexes: Final[dict[int, Duplex]] = {}
         self._answering: Final[set[asyncio.Task[None]]] = set()
         self._writing: Final = asyncio.Lock()
@@ -140,6 +159,24 @@ class Link:
         self._over: BobbinError | None = None
         """Why nothing more can be said or heard; set once."""
         self._heard_goodbye: Final = asyncio.Event()
+        self._waiting_since: float | None = None
+        """By the clock of the event loop; None while nobody waits for the other side."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a call of the other side is being answered."""
+        return bool(self._answering)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long the other side has been waited for. What waits for this side does not count."""
+        since = self._waiting_since
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What has come of frames that nobody has taken yet."""
+        return self._decoder.buffered
 
     @property
     def is_over(self) -> bool:
@@ -229,13 +266,13 @@ class Link:
 
     async def _read_all(self) -> None:
         while self._over is None:
-            data = await self._stream.read()
+            data = await self._read()
             if not data:
                 self._decoder.finish()
                 return
             self.bytes_in += len(data)
             self._decoder.feed(data)
-            while (packet := self._decoder.next()) is not None:
+            while (packet := self._next()) is not None:
                 event, answer = self._calls.take(packet)
                 if answer is not None:
                     await self._write(answer)
@@ -244,6 +281,20 @@ class Link:
                     return
                 if event is not None:
                     await self._hand_over(event)
+            if self._decoder.buffered:
+                self._grew()
+
+    async def _read(self) -> bytes:
+        self._waiting_since = asyncio.get_running_loop().time()
+        try:
+            return await self._stream.read()
+        finally:
+            self._waiting_since = None
+
+    def _next(self) -> Packet | None:
+        longest = self._body_bytes_max
+        self._decoder.body_bytes_max = longest if self._calls.open else min(longest, CALL_BYTES_MAX)
+        return self._decoder.next()
 
     async def _hand_over(self, event: Called | Data | Ended) -> None:
         match event:
@@ -273,8 +324,14 @@ class Link:
         error: str | None = None
         try:
             await serve(duplex)
-        except BobbinError as failure:
+        except PeerError as failure:
             error = str(failure)
+        except TransportError:
+            # Whoever runs the link hears of it.
+            error = FAILED_HERE
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the call has to end, and somebody has to hear of it
+            error = FAILED_HERE
+            self._failed(failure)
         finally:
             duplex.leave()
         try:

@@ -16,7 +16,7 @@ is for the machine to say.
 ``ReconcileCompared()``                 with lines of ``ReconcileRemoved``
 ``ReconcileAdded(names)``               beginnings of digest texts, of eleven symbols each
 ``ReconcileRemoved(names)``
-``ReconcilePlain()``
+``ReconcilePlain(root)``                without a value, unless the root of the standing was not true
 ``ReconcileFallback(why)``
 ======================================  ===============================================================================
 """
@@ -71,7 +71,8 @@ from bobbin.wire.predicates import (
 
 WHY_MAX: Final = 400
 """Characters of a reason."""
-CUTS_MAX: Final = 64
+CUTS_MAX: Final = 8
+"""Moments in one probe."""
 _BYTES: Final = profile.FACT_VALUE_BYTES_MAX * 3 // 4
 """What one value can spell."""
 _SYMBOLS_IN_LINE: Final = _BYTES // SYMBOL_BYTES
@@ -108,7 +109,7 @@ def part_facts(part: Part) -> Iterator[Fact]:
         case Supplied():
             yield RECONCILE_SUPPLIED, ()
         case Plain():
-            yield RECONCILE_PLAIN, ()
+            yield RECONCILE_PLAIN, () if part.root is None else (b64a.encode(part.root),)
         case Fallback():
             yield RECONCILE_FALLBACK, (part.why[:WHY_MAX],)
         case _:
@@ -191,6 +192,8 @@ class PartReader:
                 self._whole = More(symbols=_read_more(symbols))
             case (name, (why,)) if name == RECONCILE_FALLBACK:
                 self._whole = Fallback(why=_read_why(why))
+            case (name, (root,)) if name == RECONCILE_PLAIN:
+                self._whole = Plain(root=_read_root(root))
             case (name, ()) if name in (RECONCILE_CHANGED, RECONCILE_COMPARED, *_ALONE):
                 self._whole = _ALONE.get(name)
             case _:
@@ -249,6 +252,13 @@ def _read_standing(count: str, root: str, held: str, wish: list[str]) -> Standin
         raise _malformed(f"nobody can wish for {wish[0][:80]!r}")
     chosen = wishes[wish[0]] if wish else Strategy.AUTO
     return Standing(count=_decimal(count), root=digest, held=begun, wish=chosen)
+
+
+def _read_root(text: str) -> bytes:
+    root = texts.digest(text)
+    if root is None:
+        raise _malformed("a root has 32 bytes")
+    return root
 
 
 def _read_cuts(said: list[str]) -> tuple[Cut, ...]:

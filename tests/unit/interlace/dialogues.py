@@ -6,7 +6,7 @@ from blake3 import blake3
 
 from bobbin.interlace.advertise import claim_digests
 from bobbin.interlace.choice import Strategy
-from bobbin.interlace.claim_index import Claim
+from bobbin.interlace.claim_index import Claim, ClaimIndex
 from bobbin.interlace.dialogue import Dialogue
 from bobbin.interlace.learned import Learned
 from bobbin.interlace.limits import Limits, Service
@@ -56,11 +56,13 @@ class Talker:
         limits: Limits = Limits(),  # noqa: B008 (a frozen value)
         service: Service = Service(),  # noqa: B008 (a frozen value)
         held: Iterable[Advertisement] = (),
+        length: int = 2,
+        kept: ClaimIndex | None = None,
     ) -> None:
         own, peer = SOURCES if initiator else reversed(SOURCES)
-        self.offers = Offers(2, own)
-        self.learned = Learned(2, held, peer)
-        self.offers.keep_index(make_claims)
+        self.offers = Offers(length, own)
+        self.learned = Learned(length, held, peer)
+        self.offers.keep_index(make_claims, kept)
         self.offers.update(tuple(offered), ())
         self._manner = (limits, service, initiator, strategy)
         self.dialogue = self._begin()

@@ -86,9 +86,35 @@ def test_what_has_no_name_of_its_own_cannot_be_told() -> None:
     twins = [Advertisement(record=f"{kind}{'0' * 43}.H3", fields=()) for kind in ("B.", "P.")]
     for strays in (twins, [Advertisement(record="P.short.H9", fields=())]):
         held = Talker(map(claim, range(50)), initiator=True, held=[*other.offers.current().values(), *strays])
-        with pytest.raises(Unusable, match="cannot be told"):
-            assembly(held).compared()
-    assert one.offers
+        assert assembly(held).compared() is None
+    news = News(base=one.offers.index.root(), gone={stray.record: stray for stray in twins})
+    knowing = structs.replace(standing(other), held=one.offers.index.root()[:HELD_BYTES])
+    assert assembly(one).changed(news, knowing) is None
+
+
+@pytest.mark.parametrize("length", [1, 2, 11, 12, 43])
+def test_names_are_found_whatever_partitions_start_with(length: int) -> None:
+    """A plan may have partitions that begin with more symbols than a name has."""
+    one, other = (
+        Talker(map(claim, numbers), initiator=initiator, length=length)
+        for numbers, initiator in ((range(50), True), (range(5, 52), False))
+    )
+    assembly(other).take_own(standing(one), [name(50), name(51)], list(map(claim, range(5))))
+    block = assembly(other).compared()
+    assert block is not None
+    assert isinstance(block.part, Compared)
+    assembly(one).hear_compared(block.part, block.records, standing(other))
+    assert one.knows() == other.offered()
+    told = assembly(one).changed(
+        News(base=b"base" * 4, added=(name(7),), gone={name(60): claim(60)}),
+        structs.replace(standing(other), held=b"base" * 4),
+    )
+    assert told is not None
+    assert isinstance(told.part, Changed)
+    with pytest.raises(Unusable, match="0 records"):
+        assembly(other).hear_changed(told.part, told.records, standing(one), ())
+    with pytest.raises(Unusable, match="11 symbols"):
+        assembly(one).hear_compared(Compared(removed=("0",)), (), standing(other))
 
 
 def test_a_listing_has_room_for_so_many() -> None:

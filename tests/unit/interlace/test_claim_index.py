@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.errors import UsageError
+from bobbin.interlace import claim_index
 from bobbin.interlace.claim_index import Claim, ClaimIndex, Columns
 from bobbin.reconcile import Decoder, Encoder, Interval, digest_rows, measure, short_ids
 
@@ -111,12 +112,47 @@ def test_many_claims_come_and_go_at_once() -> None:
     before.check()
 
 
-def test_a_copy_shares_its_buckets_until_they_change() -> None:
+def test_a_copy_counts_on_from_where_it_was_made() -> None:
     index = ClaimIndex(_claims(range(5000)))
+    before = index.changes
     other = index.copy()
-    assert other.distance(index) == 0
-    other.update([_claim(5000)], ())
-    assert (other.distance(index), index.distance(other)) == (1, 1)
+    assert other.changes == before
+    other.update([_claim(5000), _claim(3)], [_claim(0).record])
+    assert (index.changes - before, other.changes - before) == (0, 4), "one has come, one gone, one both"
+    other.update(_claims(range(5001)), ())
+    assert other.changes - before > 5000
+
+
+def test_the_digest_of_a_record() -> None:
+    index = ClaimIndex(_claims(range(300)))
+    assert [index.digest(_claim(number).record) for number in range(300)] == [_claim(n).digest for n in range(300)]
+    assert index.digest(_claim(300).record) is None
+
+
+def test_one_bucket_that_is_filled_on_purpose_is_made_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve bits of a digest are soon found: a copy of the bucket for every claim would be quadratic work."""
+    made: list[int] = []
+    bucket = claim_index._Bucket
+    begin = bucket.__init__
+
+    def counted(self: object, digests: bytes, moments: bytes, records: tuple[str, ...]) -> None:
+        made.append(len(records))
+        begin(self, digests, moments, records)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bucket, "__init__", counted)
+    claims = [one._replace(digest=b"\xab\xc0" + one.digest[2:]) for one in _claims(range(4_000))]
+    index = ClaimIndex()
+    index.update(claims, ())
+    assert sum(made) == 4_000
+    index.check()
+    made.clear()
+    index.update(claims[:200], [one.record for one in claims[3_000:]])
+    assert sum(made) == 3_000
+    monkeypatch.undo()
+    index.check()
+    assert index.root() == _root_by_hand(claims[:3_000])
+    index.update((), [one.record for one in claims[:3_000]])
+    assert index.root() == ClaimIndex().root()
 
 
 @pytest.mark.parametrize(("kept", "now"), [(range(10), range(10)), (range(10), range(3, 14)), (range(3), range(0))])
@@ -207,7 +243,10 @@ def test_a_picture_is_kept_until_something_changes_and_shows_its_moment() -> Non
     index = ClaimIndex(_claims(range(10)))
     keyed = index.keyed(_KEY)
     assert index.keyed(_KEY) is keyed
-    assert index.copy().keyed(_KEY) is keyed
+    assert index.copy().keyed(_KEY) is not keyed, "a picture is large, and a copy may stay for long"
+    again = index.keyed(_KEY)
+    index.forget_picture()
+    assert index.keyed(_KEY) is not again
     assert index.keyed(bytes(16)) is not keyed
     index.update([_claim(10)], [_claim(0).record])
     assert len(index.keyed(_KEY).ids) == len(keyed.ids) == 10

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
+from bobbin.interlace import offers
 from bobbin.interlace.choice import Strategy
+from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
@@ -24,7 +26,7 @@ from bobbin.interlace.reconciliation import (
     Supplied,
 )
 from bobbin.reconcile.symbols import SYMBOL_BYTES
-from tests.unit.interlace.dialogues import Talker, claim, name, talk
+from tests.unit.interlace.dialogues import Talker, claim, make_claims, name, talk
 
 
 def pair(
@@ -87,12 +89,49 @@ def test_little_is_listed_at_once() -> None:
     assert one.dialogue.account() == ("listing", None)
 
 
-def test_sets_with_little_in_common_go_by_partitions() -> None:
+def test_sets_with_little_in_common_are_listed_whatever_is_listed_unasked() -> None:
     one, other = pair(range(700), range(1_100, 1_800), service=Service(list_outright_max=10))
+    talk(one, other)
+    expect_known(one, other)
+    assert other.parts() == [Standing, None, Plain, None, None], "the choice comes after the probe"
+    assert one.dialogue.account() == other.dialogue.account() == ("listing", None)
+    assert [sum(len(block.records) for block in side.said) for side in (one, other)] == [700, 700]
+    assert not any(block.partitions for side in (one, other) for block in side.said)
+
+
+def test_where_much_differs_all_ids_take_less_than_symbols() -> None:
+    one, other = pair(range(0, 1_500, 3), range(0, 1_500, 2))
+    talk(one, other)
+    expect_known(one, other)
+    assert other.dialogue.account() == ("ranges", None)
+    assert [block.part.moment for block in other.said if isinstance(block.part, Ranged)] == [0]
+
+
+def test_where_one_side_has_much_more_both_list_at_once() -> None:
+    one, other = pair(range(900), range(850, 860), service=Service(list_outright_max=10))
+    talk(one, other)
+    expect_known(one, other)
+    assert one.parts() == other.parts() == [Standing, Plain, None]
+    assert not any(block.partitions for side in (one, other) for block in side.said)
+
+
+def test_sets_with_little_in_common_go_by_partitions_where_a_listing_has_no_room() -> None:
+    limits = Limits(max_advertisement_records_listed=600)
+    one = Talker(map(claim, range(700)), initiator=True, limits=limits)
+    other = Talker(map(claim, range(1_100, 1_800)), initiator=False, limits=limits)
     talk(one, other)
     expect_known(one, other)
     assert Plain in one.parts()
     assert other.dialogue.account() == ("partitions", None)
+
+
+def test_a_listing_is_not_told_to_a_peer_that_holds_most_of_it() -> None:
+    one = Talker((), initiator=True, held=map(claim, range(1_000)))
+    other = Talker(map(claim, range(1_001)), initiator=False)
+    talk(one, other)
+    expect_known(one, other)
+    assert one.dialogue.account() == ("partitions", None)
+    assert sum(len(block.records) for block in other.said) < 10
 
 
 def test_who_offers_nothing_needs_no_word() -> None:
@@ -287,6 +326,57 @@ def test_nothing_is_said_on_the_strength_of_an_unproven_listing() -> None:
         talk(one, other, twist)
     assert abort.value.reason is Reason.ROOT_MISMATCH
     assert Compared not in one.parts()
+
+
+# ---- an index that was kept -----------------------------------------------------------------------------------------
+
+
+def stale(numbers: Iterable[int], wrong: int) -> ClaimIndex:
+    """An index that says something else of one record than its fields do."""
+    claims = {one.record: one for one in make_claims(map(claim, numbers))}
+    claims[name(wrong)] = claims[name(wrong)]._replace(digest=bytes(32))
+    return ClaimIndex(claims.values())
+
+
+@pytest.mark.parametrize("strategy", [Strategy.SKETCH, Strategy.RANGES, Strategy.AUTO])
+@pytest.mark.parametrize("count", [20, 300])
+@pytest.mark.parametrize("initiator", [True, False])
+def test_an_index_that_is_not_true_is_made_anew_and_the_exchange_goes_on(
+    monkeypatch: pytest.MonkeyPatch, strategy: Strategy, count: int, *, initiator: bool
+) -> None:
+    monkeypatch.setattr(offers, "_SAMPLE", 1)
+    numbers = range(count)
+    one = Talker(map(claim, numbers), initiator=initiator, strategy=strategy, kept=stale(numbers, 7))
+    other = Talker(map(claim, range(5, count + 3)), initiator=not initiator, strategy=strategy)
+    before = one.offers.index.root()
+    talk(one, other)
+    expect_known(one, other)
+    assert one.dialogue.fell_back
+    [said] = [block.part.root for block in one.said if isinstance(block.part, Plain) and block.part.root]
+    assert said == one.offers.index.root() == ClaimIndex(make_claims(map(claim, numbers))).root() != before
+    for side in (one, other):
+        side.begin_exchange()
+    talk(one, other)
+    assert (one.parts(), other.parts()) == ([Standing], [Standing]), "now both hold what the other stands for"
+
+
+def test_a_root_is_taken_back_only_after_a_fallback() -> None:
+    one, other = pair(range(20), range(3, 23))
+
+    def twist(block: Advertise) -> Advertise:
+        return structs.replace(block, part=Plain(root=bytes(32))) if isinstance(block.part, Plain) else block
+
+    with pytest.raises(Abort) as abort:
+        talk(one, other, twist)
+    assert abort.value.reason is Reason.OUT_OF_PHASE
+
+
+def test_what_was_held_for_a_talk_is_let_go() -> None:
+    one, other = pair(range(10, 1_000), range(993))
+    talk(one, other)
+    assert Probe in one.parts()
+    assert one.offers.index._keyed is None
+    assert other.offers.index._keyed is None
 
 
 # ---- what has no place ----------------------------------------------------------------------------------------------

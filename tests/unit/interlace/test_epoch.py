@@ -13,6 +13,7 @@ from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Advertise
 from bobbin.interlace.negotiation import Negotiation
 from bobbin.interlace.ports import Evaluated, Memory
+from bobbin.interlace.reconciliation import Probe, Ranged
 from bobbin.interlace.schema import Schema
 from bobbin.interlace.setup import Party
 from bobbin.policy.claims import ClaimedField
@@ -37,11 +38,11 @@ def _bob(rules: str = EVERYTHING, **changes: Unpack[Changes]) -> Config:
     return config(rules, **merged)
 
 
-def _epoch(holdings: MemoryHoldings, made: Config | None = None) -> Epoch:
+def _epoch(holdings: MemoryHoldings, made: Config | None = None, *, share: int | None = None) -> Epoch:
     """Alice's, agreed with a Bob of the same wishes."""
     own = made or _alice()
     alice = Negotiation(own, own.selector, holdings)
-    bob = Negotiation(_bob(), own.selector, Watched())
+    bob = Negotiation(_bob(share=share), own.selector, Watched())
     alice.hear_setup(bob.setup())
     bob.hear_setup(alice.setup())
     alice.hello(START_NS)
@@ -271,6 +272,22 @@ def test_a_memory_of_this_process_is_gone_on_from() -> None:
     assert len(again.offers.opening(Limits(), Service()).records) == 2
 
 
+def test_an_index_is_read_only_where_none_is_in_memory() -> None:
+    """It is as large as what is offered."""
+    asked: list[Schema] = []
+
+    class Asked(_Remembering):
+        def kept_index(self, schema: Schema) -> None:
+            asked.append(schema)
+
+    with_sketches = _alice(share=5)
+    first = _epoch(Asked(_epoch(Watched()).memory()), with_sketches, share=9)
+    assert len(asked) == 1
+    again = _epoch(Asked(first.memory()), with_sketches, share=9)
+    assert again.offers.standing_index is not None
+    assert len(asked) == 1
+
+
 def test_a_new_exchange_asks_again_for_what_the_last_one_did_not_get() -> None:
     """IL-237: what was not available then may be now, whoever kept the memory of the link."""
     first = _epoch(Watched())
@@ -308,3 +325,27 @@ def test_what_is_served_next_is_told_to_the_store() -> None:
     told: list[str] = []
     _epoch(Expecting(records(1))).expect([record(0).hash])
     assert told == [record(0).hash]
+
+
+@pytest.mark.parametrize(
+    ("schema", "tells_moments"),
+    [
+        (Schema(), False),
+        (Schema(names=frozenset({"Group", "Name"})), False),
+        (Schema(names=frozenset({"TAI"})), True),
+        (Schema(all=True), True),
+    ],
+    ids=["no fields", "other fields", "TAI", "all fields"],
+)
+def test_a_sketch_tells_times_only_where_advertisements_do(schema: Schema, *, tells_moments: bool) -> None:
+    """IL-112: the schema is what both have agreed to tell of their records."""
+    meeting = meet(records(200), records(200, first=3), schema=schema, share=5, right={"share": 9})
+    meeting.run()
+    assert meeting.left.machine.epoch is not None
+    assert meeting.left.machine.epoch.terms.schema == schema
+    parts = [block.part for side in ("left", "right") for block in meeting.advertised(side)]
+    (probe,) = [part for part in parts if isinstance(part, Probe)]
+    assert bool(probe.cuts) is tells_moments
+    assert any(isinstance(part, Ranged) for part in parts) is False, "what differs is at both ends"
+    younger = meet(records(200), records(320), schema=schema, share=5, right={"share": 9})
+    assert younger.run()[0].strategies[0] == ("ranges" if tells_moments else "sketch")

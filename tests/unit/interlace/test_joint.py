@@ -4,6 +4,7 @@ import pytest
 
 from bobbin.interlace.assembly import Assembly
 from bobbin.interlace.choice import Strategy
+from bobbin.interlace.claim_index import Keyed
 from bobbin.interlace.joint import Answering, Asking
 from bobbin.interlace.limits import Limits
 from bobbin.interlace.reconciliation import HELD_BYTES, Lacking, More, Probe, Ranged, Sketched, Standing, Supplied
@@ -129,3 +130,15 @@ def test_more_ids_than_the_bound_are_not_looked_at() -> None:
     sides.probe()
     with pytest.raises(Unusable, match="more than 20"):
         sides.asking.hear(Ranged(moment=0, ids=bytes(8 * 21)))
+
+
+def test_what_has_no_room_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch of nothing says that the peer lacks everything: a peer must not have it all looked up for that."""
+    sides = Sides()
+    sides.probe()
+    limited = Assembly(sides.one.offers, sides.one.learned, Limits(max_advertisement_records_listed=2), ids_max=9)
+    asking = Asking(sides.one.offers.index.keyed(KEY), limited, symbols_max=9, turns_max=1)
+    asking.next_block()
+    monkeypatch.setattr(Keyed, "records", None)
+    with pytest.raises(Unusable, match="290 advertisement records differ"):
+        asking.hear(Ranged(moment=0, ids=b""))

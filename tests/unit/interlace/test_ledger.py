@@ -3,10 +3,18 @@
 from collections.abc import Collection
 
 from bobbin.interlace.choice import Strategy
-from bobbin.interlace.ledger import Difference
+from bobbin.interlace.config import Config
+from bobbin.interlace.effects import Send
+from bobbin.interlace.events import Event, Received, Started
+from bobbin.interlace.ledger import Difference, Ledger
 from bobbin.interlace.limits import Service
+from bobbin.interlace.machine import InterlaceMachine
+from bobbin.interlace.messages import Advertise, Message
+from bobbin.interlace.reconciliation import Sketched
 from bobbin.interlace.schema import Schema
+from bobbin.interlace.setup import Party
 from bobbin.policy.claims import ClaimedField
+from bobbin.policy.modules import compile_selector
 from bobbin.runtime.local_peer import Manner, run_local
 from bobbin.simulator.holdings import MemoryHoldings
 from tests.local_exchanges import APP, GROUP_U, SERVER, Clock, Liar, plex, side
@@ -54,7 +62,7 @@ def test_summaries_are_counted_where_records_are_not_listed() -> None:
     first = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
     assert len(first.advertised) == 40, "a peer that knows nothing asks for everything"
     again = run_local(*sides, manner, clock=Clock()).own.ledger.disclosure()
-    assert again.advertised == again.fields == frozenset()
+    assert again.advertised == first.advertised, "nothing is listed, and all of it is confirmed"
     assert 1 < again.summaries <= 40
 
 
@@ -117,7 +125,9 @@ def test_what_both_have_is_recognised_by_its_summaries_and_never_listed() -> Non
     manner = Manner(service=Service(list_outright_max=1), direct=False, strategy=Strategy.PARTITIONS)
     ran = run_local(side(records, key=APP), side(records, key=SERVER), manner, clock=Clock())
     for told in (ran.own.ledger.disclosure(), ran.peer.ledger.disclosure()):
-        assert told.advertised == told.fields == told.requested == frozenset()
+        assert told.advertised == {record.hash for record in records}, "each side knows what the other offers"
+        assert told.fields == {"Group"}
+        assert told.requested == frozenset()
         assert 1 < told.summaries <= 40
         assert told.sketches == 0
     assert ran.own.result.fixed_point
@@ -128,7 +138,54 @@ def test_what_is_said_of_all_claims_together_is_in_the_books() -> None:
     manner = Manner(direct=False, strategy=Strategy.SKETCH)
     ran = run_local(side(records, key=APP), side(records[4:], key=SERVER), manner, clock=Clock())
     told, heard = ran.own.ledger.disclosure(), ran.peer.ledger.disclosure()
-    assert told.advertised == {record.hash for record in records[:4]}
-    assert heard.advertised == frozenset()
+    assert told.advertised == heard.advertised == {record.hash for record in records}, "listed were four of them"
+    assert told.fields == heard.fields == {"Group"}
     assert told.sketches == 2, "a standing and a probe, and nothing new afterwards"
     assert heard.sketches == 3, "a standing, symbols, and the standing after the transfer"
+
+
+def test_what_both_offer_is_told_by_a_count_and_a_root() -> None:
+    records = [plex(f"links/{number}") for number in range(300)]
+    private = plex("secret", group="private")
+    ran = run_local(side([*records, private], key=APP), side(records, key=SERVER), Manner(direct=False), clock=Clock())
+    assert ran.own.result.strategies == ("equal",)
+    told = ran.own.ledger.disclosure()
+    assert told.advertised == {record.hash for record in records}
+    assert told.fields == {"Group"}
+
+
+def test_an_exchange_that_ends_after_a_sketch_has_told_of_everything_in_it() -> None:
+    """A peer that has nearly the same finds out from the symbols, whether it goes on or not."""
+    records = [plex(f"links/{number}") for number in range(40)]
+    machines = [
+        InterlaceMachine(
+            Config(
+                selector=compile_selector(GROUP_U),
+                own=Party(verifier=None),
+                peer=Party(verifier=None),
+                initiator=initiator,
+                strategy=Strategy.SKETCH,
+                share=7,
+            ),
+            side(held).holdings,
+        )
+        for initiator, held in ((True, records[3:]), (False, records))
+    ]
+    ledger = Ledger(machines[1])
+    events: list[list[Event]] = [[Started()], [Started()]]
+    told: list[int] = []
+    clock = Clock()
+    while any(events) and not any(isinstance(one, Received) and _is_sketch(one.message) for one in events[0]):
+        for at, machine in enumerate(machines):
+            waiting, events[at] = events[at], []
+            for event in waiting:
+                effects = machine.step(event, now=clock())
+                if at:
+                    ledger.observe(event, effects)
+                    told.append(len(ledger.disclosure().advertised))
+                events[1 - at] += [Received(one.message) for one in effects if isinstance(one, Send)]
+    assert sorted(set(told)) == [0, 40], "a standing alone says nothing of a record, symbols do"
+
+
+def _is_sketch(message: Message) -> bool:
+    return isinstance(message, Advertise) and isinstance(message.part, Sketched)

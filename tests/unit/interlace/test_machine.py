@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from bobbin.errors import UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Open
 from bobbin.interlace.effects import (
     Arrived,
@@ -38,13 +39,15 @@ from bobbin.interlace.events import (
     StoreChanged,
     Undecodable,
 )
-from bobbin.interlace.limits import Service
+from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Request, Transfer
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.state import Awaits, Phase
+from bobbin.profile import PARTITION_PREFIX_LENGTH
 from tests.support.exchanges import (
     Against,
+    Changes,
     Meeting,
     Watched,
     config,
@@ -287,3 +290,25 @@ def test_a_loop_is_told_with_what_it_moved() -> None:
     meeting.run()
     looped = [notice for notice in meeting.left.notices if isinstance(notice, Looped)]
     assert looped == [Looped(iteration=1, advertised=3, claimed=2, received=2, sent=3, deferred=0)]
+
+
+@pytest.mark.parametrize("length", ["1", "11", "12", "43"])
+def test_a_peer_may_ask_for_partitions_that_begin_with_anything(length: str) -> None:
+    """The plan takes the parameter from either side. Records are named by eleven symbols, whatever it says."""
+    few = Service(request_records_max=2)
+    limits = Limits(max_loop_iterations=64)
+    right = Changes(share=9, service=few, parameters={PARTITION_PREFIX_LENGTH: length})
+    exchange = meet(
+        records(60),
+        records(60, first=5),
+        share=5,
+        strategy=Strategy.SKETCH,
+        service=few,
+        limits=limits,
+        right=right,
+    )
+    for result in exchange.run():
+        assert result.fixed_point
+        assert "changes" in result.strategies
+        assert not result.fallbacks
+        assert len(result.received) == 5

@@ -355,3 +355,51 @@ def test_everything_can_be_told_at_any_time() -> None:
     some = _names(_claims(2))
     assert [one.record for one in offers.list_some(some, Limits())] == some
     assert all(one.digest for one in offers.list_some(some, Limits()))
+
+
+def _from_kept(claims: list[Advertisement], wrong: int | None) -> Offers:
+    """What goes on from an index that was kept, and says something else of one of the claims."""
+    kept = claims_of(claims)
+    if wrong is not None:
+        kept[wrong] = kept[wrong]._replace(digest=bytes(32))
+    offers = Offers(2, _SOURCE)
+    offers.keep_index(claims_of, ClaimIndex(kept))
+    offers.update([Advertisement(record=one.record, fields=one.fields) for one in claims], ())
+    return offers
+
+
+def test_a_sample_of_a_kept_index_is_looked_at() -> None:
+    claims = _claims(9)
+    offers = _from_kept(claims, 4)
+    assert offers.index.root() == ClaimIndex(claims_of(claims)).root()
+    assert not offers.renew_index()
+    offers.check()
+
+
+def test_a_kept_index_that_is_not_true_is_made_anew() -> None:
+    claims = _claims(500)
+    offers = _from_kept(claims, 401)
+    true = ClaimIndex(claims_of(claims)).root()
+    assert offers.index.root() != true, "no sample shows everything"
+    offers.check()
+    offers.announce()
+    assert offers.renew_index()
+    assert offers.index.root() == true
+    assert offers.announce().base == true
+    assert not offers.renew_index(), "once is enough"
+    offers.check()
+
+
+def test_a_kept_index_that_is_true_stays() -> None:
+    offers = _from_kept(_claims(500), None)
+    root = offers.index.root()
+    assert not offers.renew_index()
+    assert offers.index.root() == root
+    assert not _indexed(_claims(9)).renew_index()
+
+
+def test_an_index_of_other_fields_is_noticed() -> None:
+    offers = _indexed(_claims(9))
+    offers.index.update([claims_of(_claims(1))[0]._replace(digest=bytes(32))], ())
+    with pytest.raises(AssertionError, match="fields as they are"):
+        offers.check()

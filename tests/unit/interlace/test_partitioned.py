@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -197,3 +198,17 @@ def test_the_partitions_that_records_would_lie_in() -> None:
     held = _filled("ab")
     assert held.prefixes_of([_record("ab"), _record("abc"), _record("cd"), _ODD]) == {"ab", "cd", "a"}
     assert held.prefixes_of([]) == set()
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 20])
+def test_records_are_found_by_names_of_any_length(length: int) -> None:
+    held = _Labelled(length)
+    for record in (_record("abc1"), _record("abc2"), _record("abd"), "P.ab.H9"):
+        held.add(record, b"")
+    found = held.named(["abc", "abd", "xyz"], 3)
+    assert {name: sorted(records) for name, records in found.items()} == {
+        "abc": [_record("abc1"), _record("abc2")],
+        "abd": [_record("abd")],
+        "xyz": [],
+    }
+    assert held.named([], 3) == {}

@@ -1,6 +1,10 @@
 """Stretches: what is older and equal is passed over, what is younger is told by its ids."""
 
+from typing import Literal
+
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bobbin.interlace import ranging
 from bobbin.interlace.advertise import claim_digest
@@ -8,6 +12,7 @@ from bobbin.interlace.claim_index import Claim, ClaimIndex
 from bobbin.interlace.ranging import RangeFinding, RangeTelling
 from bobbin.interlace.reconciliation import Cut, More, Ranged, Sketched
 from bobbin.interlace.ways import Unusable
+from bobbin.reconcile.ranges import Keys
 from tests.unit.interlace.test_ways import KEY, keyed
 
 
@@ -32,6 +37,20 @@ def test_the_youngest_cut_that_agrees_is_found() -> None:
     assert ranging.recent_from(missing_one, cuts) is None
     assert ranging.recent_from(ours, (Cut(moment=0, sum=0),)) is None
     assert ranging.count_from(ours, cuts[-1].moment) == 200 + 128
+
+
+def test_many_cuts_cost_one_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = keyed(range(1_200))
+    argsort, sorts = np.argsort, list[int]()
+
+    def counted(keys: Keys, *, kind: Literal["stable"]) -> NDArray[np.intp]:
+        sorts.append(len(keys))
+        return argsort(keys, kind=kind)
+
+    monkeypatch.setattr(np, "argsort", counted)
+    assert ranging.recent_from(ours, tuple(Cut(moment=moment, sum=1) for moment in range(1, 9))) is None
+    assert sorts == [1_200]
+    assert ranging.recent_from(ours, ()) is None
 
 
 def test_only_the_stretch_is_compared() -> None:

@@ -59,6 +59,15 @@ def test_symbols_are_bounded() -> None:
         finding.hear(telling.tell_more(More(symbols=16)))
 
 
+def test_no_more_symbols_are_taken_than_were_asked_for() -> None:
+    finding = SketchFinding(keyed(range(40)), symbols_max=100_000, turns_max=9)
+    telling = SketchTelling(keyed(range(300, 600)), 1, 100_000)
+    assert finding.hear(telling.tell()) is None
+    asked = finding.ask().symbols
+    with pytest.raises(Unusable, match=f"{asked} were asked for"):
+        finding.hear(telling.tell_more(More(symbols=asked + 1)))
+
+
 def test_symbols_that_no_set_has_are_given_up_on() -> None:
     finding = SketchFinding(keyed(range(40)), symbols_max=10_000, turns_max=9)
     lies = np.random.default_rng(3)

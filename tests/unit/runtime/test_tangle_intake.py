@@ -14,7 +14,7 @@ from bobbin.runtime.tangle_intake import Intake
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.base import StoredRecord, StoreRecordId
 from bobbin.store.sqlite import SqliteStore
-from bobbin.tangles.message import Message
+from bobbin.tangles.message import Message, from_json
 from tests.conformance.samples import plex as sample
 from tests.support.tangle_messages import Author
 from tests.unit.runtime.tangle_stores import opened, plex
@@ -82,3 +82,13 @@ def test_what_is_no_message_is_nothing_to_it(both: tuple[SqliteStore, TangleStor
     intake, draft = Intake(), Draft(both[1].shelf)
     intake.take(draft, both[1].shelf, [StoredRecord(StoreRecordId(1), other.hash, other.raw)])
     assert (draft.came, draft.waiting, draft.settled) == ((), {}, [])
+
+
+def test_what_nobody_has_signed_does_not_wait(both: tuple[SqliteStore, TangleStore]) -> None:
+    alice = Author("alice")
+    _, first = alice.feed(1)
+    forged = from_json({"data": first.data, "metadata": first.metadata, "sigkey": first.sigkey, "sig": "nothing"})
+    stolen = from_json({"data": first.data, "metadata": first.metadata, "sigkey": first.sigkey, "sig": "1" * 64})
+    intake, draft = Intake(), Draft(both[1].shelf)
+    intake.take(draft, both[1].shelf, records(forged, first, stolen))
+    assert set(draft.waiting) == {2}

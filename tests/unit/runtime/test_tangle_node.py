@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bobbin.errors import ResourceError
+from bobbin.runtime.admission import Refusal
 from bobbin.runtime.tangle_library import StoreKeeper
 from bobbin.runtime.tangle_link import QuietPeer
 from bobbin.runtime.tangle_node import MODERN_CALL, PHASES_CALL, TangleNode
+from bobbin.runtime.tangle_places import PlaceBounds
 from bobbin.runtime.tangle_store import TangleStore
+from bobbin.store.base import StoreError
 from bobbin.store.sqlite import open_store
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import MessageId
-from bobbin.tangles.session_effects import Finished, Notice
+from bobbin.tangles.session_effects import Commit, Finished, Notice
+from bobbin.tangles.session_events import Committed
 from bobbin.transport import pzp
 from bobbin.transport.base import TransportError
-from bobbin.transport.muxrpc import CallFailed, Link
+from bobbin.transport.muxrpc import FAILED_HERE, CallFailed, Link
 from bobbin.transport.secret_stream import SecretStream
 from bobbin.wire import address
 from bobbin.wire.pzp import manifest
+from bobbin.wire.pzp.calls import Calls, Way
 from bobbin.wire.pzp.faults import WireFault
+from bobbin.wire.pzp.frames import GOODBYE, encode
 from tests.support.byte_streams import until
 from tests.support.pzp_wire import ALICE, BOB, CAROL
 from tests.support.tangle_keeper import MemoryKeeper
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from bobbin.errors import BobbinError
 
 HERE = address.parse("tcp:127.0.0.1:0", to_listen=True)
+_HANGS_SECONDS = 10.0
+"""After which a test that would wait for ever fails."""
 
 
 def _author(count: int) -> tuple[Author, MemoryKeeper, MessageId]:
@@ -167,22 +174,164 @@ def test_a_peer_that_is_not_admitted() -> None:
     asyncio.run(main())
 
 
-def test_the_number_of_links_is_bounded() -> None:
+def test_a_silent_key_keeps_nobody_out() -> None:
+    """Its own links give way to each other, and others find a place."""
+
+    async def main() -> None:
+        _, keeper, feed = _author(1)
+        reader = _reader(feed)
+        lost: list[tuple[bytes, BobbinError]] = []
+        bounds = PlaceBounds(total_max=3, per_peer_max=2)
+        serving = TangleNode(BOB, keeper, bounds=bounds, lost=lambda peer, error: lost.append((peer, error)))
+        listener = await serving.listen(HERE)
+        streams = [await pzp.dial(listener.address, ALICE) for _ in range(5)]
+        await until(lambda: len(lost) == 3)
+        await TangleNode(CAROL, reader).sync(listener.address, (feed,))
+        assert sorted(reader.records) == sorted(keeper.records)
+        assert {peer for peer, _ in lost} == {ALICE.public_bytes}
+        assert {getattr(error, "code", None) for _, error in lost} == {Refusal.TOO_MANY_PEER}
+        for stream in streams:
+            stream.abort()
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_silent_links_of_many_keys_keep_nobody_out() -> None:
+    """Keys cost nothing: whoever opens no call gives way to whoever comes later."""
+
     async def main() -> None:
         _, keeper, feed = _author(1)
         reader = _reader(feed)
         lost: list[BobbinError] = []
-        serving = TangleNode(BOB, keeper, links_max=2, lost=lambda _, error: lost.append(error))
+        serving = TangleNode(BOB, keeper, bounds=PlaceBounds(total_max=3), lost=lambda _, error: lost.append(error))
         listener = await serving.listen(HERE)
-        streams = [await pzp.dial(listener.address, CAROL) for _ in range(3)]
-        await until(lambda: bool(lost))
-        assert isinstance(lost[0], ResourceError)
-        assert "2 links" in str(lost[0])
-        for stream in streams:
-            stream.abort()
-        await until(lambda: len(lost) == 3)
+        streams = [await pzp.dial(listener.address, Keypair.from_words(f"stranger {one}")) for one in range(4)]
+        await until(lambda: len(lost) == 1)
         await TangleNode(CAROL, reader).sync(listener.address, (feed,))
         assert sorted(reader.records) == sorted(keeper.records)
+        for stream in streams:
+            stream.abort()
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_links_with_a_call_are_bounded_and_do_not_give_way_while_they_are_alive() -> None:
+    async def main() -> None:
+        _, keeper, _ = _author(1)
+        lost: list[tuple[bytes, BobbinError]] = []
+        serving = TangleNode(
+            BOB, keeper, bounds=PlaceBounds(total_max=2), lost=lambda peer, error: lost.append((peer, error))
+        )
+        listener = await serving.listen(HERE)
+        links = [Link(await pzp.dial(listener.address, key)) for key in (ALICE, Keypair.from_words("dave"))]
+        running = [asyncio.create_task(link.run()) for link in links]
+        for link in links:
+            await link.open(PHASES_CALL)
+        await until(lambda: serving.sessions == 2)
+        stream = await pzp.dial(listener.address, CAROL)
+        await until(lambda: bool(lost))
+        assert [(peer, getattr(error, "code", None)) for peer, error in lost] == [
+            (CAROL.public_bytes, Refusal.TOO_MANY)
+        ]
+        assert serving.sessions == 2
+        stream.abort()
+        await serving.close()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("said", [b"", bytes.fromhex("0a0000100000000001") + b"{"], ids=["nothing", "half a frame"])
+def test_a_link_without_a_call_does_not_last(said: bytes) -> None:
+    async def main() -> None:
+        _, keeper, _ = _author(1)
+        lost: list[BobbinError] = []
+        serving = TangleNode(BOB, keeper, quiet_seconds=0.02, lost=lambda _, error: lost.append(error))
+        listener = await serving.listen(HERE)
+        stream = await pzp.dial(listener.address, CAROL)
+        if said:
+            await stream.write(said)
+        async with asyncio.timeout(_HANGS_SECONDS):
+            assert await stream.read() == GOODBYE
+        assert [type(error) for error in lost] == [QuietPeer]
+        stream.abort()
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_half_a_frame_on_an_open_call_does_not_last() -> None:
+    async def main() -> None:
+        _, keeper, _ = _author(1)
+        lost: list[BobbinError] = []
+        serving = TangleNode(BOB, keeper, quiet_seconds=0.02, lost=lambda _, error: lost.append(error))
+        listener = await serving.listen(HERE)
+        stream = await pzp.dial(listener.address, CAROL)
+        _, question = Calls().ask(PHASES_CALL, Way.DUPLEX)
+        await stream.write(b"".join(encode(question)) + bytes.fromhex("0a03f0000000000001") + b"{")
+        await until(lambda: bool(lost))
+        assert isinstance(lost[0], QuietPeer)
+        stream.abort()
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_parts_of_frames_are_bounded_over_all_links() -> None:
+    async def main() -> None:
+        _, keeper, _ = _author(1)
+        lost: list[tuple[bytes, BobbinError]] = []
+        serving = TangleNode(
+            BOB,
+            keeper,
+            bounds=PlaceBounds(unfinished_bytes_max=100_000),
+            lost=lambda peer, error: lost.append((peer, error)),
+        )
+        listener = await serving.listen(HERE)
+        stream = await pzp.dial(listener.address, CAROL)
+        _, question = Calls().ask(PHASES_CALL, Way.DUPLEX)
+        await stream.write(b"".join(encode(question)) + bytes.fromhex("0a03f0000000000001"))
+        await stream.write(bytes(200_000))
+        await until(lambda: bool(lost))
+        assert lost[0][0] == CAROL.public_bytes
+        assert "rest of frames" in str(lost[0][1])
+        stream.abort()
+        await serving.close()
+
+    asyncio.run(main())
+
+
+class _Broken(MemoryKeeper):
+    """A keeper whose store fails, in words that are nobody else's business."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def commit(self, commit: Commit) -> Committed:
+        del commit
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("no space for /somewhere/records.db", retry=True), RecursionError("deep")]
+)
+def test_what_fails_in_the_store_is_told_here_and_not_to_the_peer(error: Exception) -> None:
+    async def main() -> None:
+        _, keeper, feed = _author(3)
+        broken = _Broken(error)
+        broken.goal(feed, "all")
+        heard: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))
+        serving = TangleNode(BOB, broken, lost=lambda _, failure: heard.append(failure))
+        listener = await serving.listen(HERE)
+        with pytest.raises(CallFailed) as caught:
+            await TangleNode(CAROL, keeper).sync(listener.address, (feed,), stop=asyncio.Event())
+        assert str(caught.value) == FAILED_HERE
+        assert heard == [error]
         await serving.close()
 
     asyncio.run(main())

@@ -11,7 +11,9 @@ from bobbin.runtime.tangle_shelf import Shelf
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.base import DamagedStore
 from bobbin.store.sqlite import SqliteStore, open_store
+from bobbin.store.tangles import Level, NewMessage, StoredPlace, TangleBatch
 from bobbin.tangles.exchange import Credential
+from bobbin.tangles.judgement import Mark
 from tests.support.tangle_messages import Author
 from tests.unit.runtime.tangle_stores import opened, placed, plex
 
@@ -76,6 +78,10 @@ def test_everything_is_forgotten_before_it_is_too_much(
     shelf.refresh()
     assert shelf.tangle(moot.id) is not before
     assert shelf.tangle(moot.id).tips() == {second.id}
+    # Reading alone may become too much, too.
+    before = shelf.tangle(moot.id)
+    assert shelf.refresh() == ()
+    assert shelf.tangle(moot.id) is not before
 
 
 def test_credentials(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
@@ -153,3 +159,97 @@ def test_the_version_says_what_it_is_of(both: tuple[SqliteStore, TangleStore], a
     store.remove(plex(alice.account).hash, reason="x")
     assert shelf.refresh() == ()
     assert shelf.version == 2
+
+
+def test_threads_that_hang_in_one_another_are_judged_however_deep(
+    both: tuple[SqliteStore, TangleStore], alice: Author
+) -> None:
+    store, tangles = both
+    moot, first, second = alice.feed(2)
+    chain = [placed(alice, moot, [first.id, second.id], 9)]
+    for number in range(1, 300):
+        before = chain[-1].id
+        chain.append(
+            alice.sign(
+                {"text": f"{number}"},
+                {
+                    "account": alice.account.id,
+                    "accountTips": [alice.account.id],
+                    "tangles": {
+                        moot.id: {"depth": 9 + number, "prev": [before]},
+                        before: {"depth": 1, "prev": [before]},
+                    },
+                    "domain": "post",
+                },
+            )
+        )
+    done = tangles.commit([alice.account, moot, first, *chain], tangle=moot.id)
+    assert done.refused == ()
+    shelf = Shelf(store.tangles)
+    assert set(shelf.tangle(chain[-2].id)) == {chain[-2].id, chain[-1].id}
+    assert set(shelf.proven(chain[-2].id)) == set()
+    again = TangleStore(store.tangles)
+    assert again.commit([second], tangle=moot.id).promoted == ()
+    judgement = again.judgement(chain[-2].id, chain[-1].id)
+    assert judgement is not None
+    assert judgement.mark is Mark.INTEROP
+
+
+def test_what_is_found_to_be_proven_is_promoted_by_the_next_commit(
+    both: tuple[SqliteStore, TangleStore], alice: Author
+) -> None:
+    store, tangles = both
+    moot, first, second = alice.feed(2)
+    tangles.commit([alice.account, moot], tangle=moot.id)
+    with store.tangles.reading() as view:
+        version = view.state().version
+    marked = [
+        NewMessage(
+            id=message.id,
+            raw=message.raw,
+            is_erased=False,
+            level=Level.INTEROP,
+            places=(StoredPlace(moot.id, message.places[moot.id].depth, Level.INTEROP),),
+            plex=None,
+        )
+        for message in (first, second)
+    ]
+    store.tangles.write(TangleBatch(version=version, messages=marked))
+    fresh = TangleStore(store.tangles)
+    assert set(fresh.proven(moot.id)) == {moot.id, first.id, second.id}
+    assert fresh.state().interop == 2
+    done = fresh.commit([alice.post(moot.id, {"text": "later"})], tangle=moot.id)
+    assert set(done.promoted) == {first.id, second.id}
+    assert fresh.state().interop == 0
+    assert store.have(plex(first).hash)
+    assert store.have(plex(second).hash)
+
+
+def test_an_id_that_nobody_has_is_not_remembered(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    _, tangles = both
+    moot, first = alice.feed(1)
+    assert [len(tangles.tangle(moot.id)), len(tangles.proven(moot.id)), len(tangles.shelf.sound(moot.id))] == [0, 0, 0]
+    assert tangles.tangle(moot.id) is not tangles.tangle(moot.id)
+    tangles.commit([alice.account, moot, first], tangle=moot.id)
+    assert tangles.tangle(moot.id) is tangles.tangle(moot.id)
+    assert len(tangles.tangle(moot.id)) == 2
+
+
+def test_what_is_sound_is_kept_up_and_not_made_anew(both: tuple[SqliteStore, TangleStore], alice: Author) -> None:
+    store, tangles = both
+    moot, *posts = alice.feed(4)
+    far = placed(alice, moot, [posts[0].id, posts[1].id], 9)
+    tangles.commit([alice.account, moot, posts[0], far], tangle=moot.id)
+    tangles.commit([posts[1]], tangle=moot.id)
+    sound, proven = tangles.shelf.sound(moot.id), tangles.proven(moot.id)
+    tangles.commit([posts[2], posts[3].erased()], tangle=moot.id)
+    tangles.erase(posts[2].id)
+    tangles.commit([posts[3]], tangle=moot.id)
+    assert tangles.shelf.sound(moot.id) is sound
+    assert tangles.proven(moot.id) is proven
+    for part, loaded in ((sound, Shelf(store.tangles).sound(moot.id)), (proven, Shelf(store.tangles).proven(moot.id))):
+        part.check()
+        assert part.topological() == loaded.topological() == [moot.id, *(post.id for post in posts)]
+        assert [part.has_data(id) for id in part] == [loaded.has_data(id) for id in part]
+    tangles.forget(far.id)
+    assert tangles.shelf.sound(moot.id) is tangles.tangle(moot.id)

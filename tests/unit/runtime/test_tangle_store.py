@@ -11,12 +11,15 @@ from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.base import StoreError
 from bobbin.store.sqlite import SqliteStore, open_store
 from bobbin.store.tangles import Level, StaleTangles, TangleBatch, TangleState
+from bobbin.tangles import compose
 from bobbin.tangles.errors import Rule
 from bobbin.tangles.goals import MalformedGoal
 from bobbin.tangles.judgement import Mark
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message, from_json
 from bobbin.tangles.plex import plex_of
 from bobbin.tangles.session_effects import Commit
+from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
 
 
@@ -293,6 +296,25 @@ def test_another_process_is_caught_up_with(store: SqliteStore, path: Path, alice
         assert not tangles.tangle(moot.id).has_data(first.id)
 
 
+def test_what_a_commit_finds_to_have_come_is_told_by_the_next_look(
+    path: Path, store: SqliteStore, tangles: TangleStore, alice: Author
+) -> None:
+    moot, first, second = alice.feed(2)
+    tangles.commit([alice.account, moot], tangle=moot.id)
+    with open_store(path, now=lambda: 0) as again:
+        TangleStore(again.tangles).commit([first], tangle=moot.id)
+    store.put_records([plex(second)])
+    about = alice.moot("about")
+    assert tangles.commit([about]).added == (about.id,)
+    assert tangles.refresh() == (first.id, second.id)
+    assert tangles.refresh() == ()
+    with open_store(path, now=lambda: 0) as again:
+        other = TangleStore(again.tangles)
+        other.erase(first.id)
+        other.commit([third := alice.post(moot.id, {"text": "third"})], tangle=moot.id)
+    assert tangles.refresh() == (third.id,), "also where all that was remembered is forgotten"
+
+
 class Overtaken:
     """Tables into which somebody else always writes first, so many times."""
 
@@ -393,6 +415,30 @@ def test_the_newest_of_one_tangle_may_be_all_of_another(tangles: TangleStore, al
     assert all(tangles.tangle(thread.id).has_data(reply.id) for reply in replies)
 
 
+def test_the_newest_of_a_feed_do_not_cost_a_thread_its_root(tangles: TangleStore, alice: Author) -> None:
+    moot, *posts = alice.feed(6)
+    alice.tangles[posts[1].id] = Tangle(posts[1].id, [posts[1]])
+    reply = alice.post(posts[1].id, {"text": "reply"}, "reply")
+    tangles.set_goal(posts[2].id, "all")
+    tangles.commit([alice.account, moot, *posts, reply], tangle=moot.id, newest=2)
+    held = [tangles.message(post.id) for post in posts]
+    assert [message is not None and message.has_data for message in held] == [False, True, True, False, True, True]
+
+
+def test_the_newest_of_an_account_are_all_of_it(tangles: TangleStore, alice: Author) -> None:
+    account = Tangle(alice.account.id, [alice.account])
+    changes: list[Message] = []
+    for number in range(4):
+        key = Keypair.from_words(f"key {number}").public
+        changes.append(compose.account_del(alice.key, account, key=key))
+        account.add(changes[-1])
+    done = tangles.commit([alice.account, *changes], tangle=account.id, newest=1)
+    assert (done.deleted, done.erased) == ((), ())
+    assert all(tangles.tangle(account.id).has_data(id) for id in account)
+    moot, first = alice.feed(1)
+    assert tangles.commit([moot, first], tangle=moot.id).refused == ()
+
+
 def test_collection_keeps_what_goals_ask_for_and_the_keys_behind_it(
     store: SqliteStore, tangles: TangleStore, alice: Author
 ) -> None:
@@ -431,6 +477,13 @@ def test_ghosts_of_a_set_do_not_come_back(tangles: TangleStore, alice: Author) -
     assert [(one.message, one.rule) for one in done.refused] == [(ghost.id, Rule.GHOST)]
     assert tangles.commit([ghost.erased()], tangle=moot.id).added == (ghost.id,)
     assert ghost.id not in tangles.shelf.ghosts(moot.id)
+
+
+def test_roots(tangles: TangleStore, alice: Author) -> None:
+    moot, first = alice.feed(1)
+    thread = alice.root({"text": "topic"}, "thread")
+    tangles.commit([alice.account, moot, first, thread])
+    assert list(tangles.roots()) == [alice.account, moot, thread]
 
 
 def test_ids_are_found_by_their_beginning(tangles: TangleStore, alice: Author) -> None:

@@ -4,7 +4,7 @@ from random import Random
 
 from bobbin.simulator.tangle_keepers import SPAN, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import needed_from, owed, top_of, unproven, view_of, wanted_from
+from bobbin.simulator.tangle_promises import Seen, _let_go, needed_from, owed, top_of, unproven, view_of, wanted_from
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.message import Message, MessageId
@@ -71,3 +71,15 @@ def test_what_a_set_needs() -> None:
     root_only = {person.feeds[SET]: view[person.feeds[SET]]}
     assert wanted_from(keeper, goal, root_only, view, modern=False) is None
     assert wanted_from(keeper, goal, root_only, view, modern=True) == 0
+
+
+def test_what_the_oldest_kept_message_claims_to_come_after_is_let_go_with_the_older_ones() -> None:
+    view = {
+        "root": Seen(0, (), has_data=False),
+        "a backwards one": Seen(1, ("deeper", "root"), has_data=True),
+        "beside": Seen(1, ("root",), has_data=True),
+        "deeper": Seen(2, ("beside",), has_data=True),
+    }
+    assert _let_go(parse_goal("newest-3"), view) == {"root", "beside", "deeper"}
+    assert _let_go(parse_goal("newest-1"), view) == {"root", "a backwards one", "beside"}
+    assert _let_go(parse_goal("all"), view) == frozenset()

@@ -2,10 +2,13 @@
 
 from random import Random
 
+import pytest
+
 from bobbin.simulator.tangle_forgery import Forger
 from bobbin.simulator.tangle_keepers import MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
 from bobbin.simulator.tangle_truth import Truth, is_sound, size_of
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message, MessageId, from_json
 
 
@@ -51,6 +54,25 @@ def test_what_lacks_something_is_not_true_until_it_is_there() -> None:
         poor.learn(message)
     assert poor.is_true(last.id)
     assert truth[last.id] == poor[last.id]
+
+
+@pytest.mark.parametrize("kind", ["account", "post"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_copy_that_a_stranger_has_signed_is_not_true_and_hides_nothing(kind: str, *, is_late: bool) -> None:
+    _, _, _, messages = written(40)
+    is_account = kind == "account"
+    right = next(one for one in messages if one.is_account is is_account and one.places and one.has_data)
+    stranger = Keypair.from_words("stranger")
+    sig = stranger.sign(right.signed)
+    copy = from_json({"data": right.data, "metadata": right.metadata, "sigkey": stranger.public, "sig": sig})
+    assert copy.id == right.id
+    truth = Truth()
+    for message in [*messages, copy] if is_late else [copy, *messages]:
+        truth.learn(message)
+    for tangle in right.places:
+        assert truth.is_full(tangle, right.id)
+        assert truth.is_full(tangle, right.id, right.sigkey)
+        assert not truth.is_full(tangle, right.id, stranger.public)
 
 
 def test_an_altered_message_is_not_sound_and_never_known() -> None:

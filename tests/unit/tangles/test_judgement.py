@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bobbin.tangles import accounts, compose
+from bobbin.tangles import accounts, canonical, compose
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.canonical import Json
 from bobbin.tangles.errors import InvalidMessage, Rule
@@ -558,3 +558,39 @@ def test_everything_that_a_real_peer_does_rightly_is_full(writer: str) -> None:
             store.add(from_json(case["msg"]), case["tangleID"])
             seen[case["name"]] = mark(store, case["tangleID"], from_json(case["msg"]))
     assert seen == expected
+
+
+def test_a_padded_copy_spoils_nothing() -> None:
+    value = canonical.parse(POSTS[0].raw)
+    moot = canonical.parse(MOOT.raw)
+    assert isinstance(value, dict)
+    assert isinstance(moot, dict)
+    padding = "x" * MODERN_BYTES_MAX
+    store = held(ROOT, from_json(moot | {"sig": padding}), from_json(value | {"padding": padding}), *POSTS[1:])
+    assert all(store.standing.is_full(MOOT.id, message.id) for message in (MOOT, *POSTS))
+    assert all(len(message.raw) < MODERN_BYTES_MAX for message in store)
+
+
+def test_a_moot_with_words_of_its_own_is_not_believed() -> None:
+    value = canonical.parse(MOOT.raw)
+    assert isinstance(value, dict)
+    speaking_moot = from_json(value | {"metadata": {**MOOT.metadata, "says": "I owe Mallory a million"}})
+    assert speaking_moot.is_moot
+    store = held(ROOT, speaking_moot)
+    assert mark(store, speaking_moot.id, speaking_moot) == (Mark.INTEROP, Rule.SHAPE)
+    with pytest.raises(InvalidMessage) as caught:
+        MemoryStore().add_modern(speaking_moot, speaking_moot.id)
+    assert caught.value.rule is Rule.SHAPE
+    assert MemoryStore().add(speaking_moot, speaking_moot.id) is Admission.ADDED, "as a real peer does"
+
+
+def test_who_has_signed_is_proven_in_whichever_tangle() -> None:
+    author = Author("two tangles")
+    moot = author.moot()
+    thread = author.root({"text": "topic"}, "thread")
+    second = Keypair.from_words("second key")
+    reply = author.post([moot.id, thread.id], {"text": "reply"})
+    store = held(author.account, thread, reply)
+    assert store.standing.is_full(thread.id, reply.id)
+    assert not store.standing.is_full(moot.id, reply.id)
+    assert not store.standing.replaces(signed_by(second, reply), reply, moot.id)

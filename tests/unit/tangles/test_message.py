@@ -185,13 +185,30 @@ def test_fields_of_a_wrong_type_are_read_as_absent() -> None:
     assert from_json(changed("metadata.tangles", 7)).is_root is False
 
 
-def test_extra_keys_are_kept_and_named_by_the_id() -> None:
+def test_extra_keys_are_kept_where_the_id_names_them_and_nowhere_else() -> None:
     whole = changed("metadata.extra", 1)
-    whole["note"] = "kept"
-    made = from_json(whole)
-    assert made.id != FIRST.id
-    assert b'"extra":1' in made.raw
-    assert b'"note":"kept"' in made.raw
+    assert from_json(whole).id != FIRST.id
+    assert b'"extra":1' in from_json(whole).raw
+    assert from_json({"note": "x" * 70_000, **whole}) == from_json(whole)
+    assert from_json({**whole, "note": "dropped"}).raw == from_json(whole).raw
+
+
+def test_the_size_of_a_message_is_the_same_for_every_copy() -> None:
+    whole = changed("metadata.extra", 1)
+    size = from_json(whole).whole_size
+    for text in ("", "1" * 64, "x" * 70_000, '"' * 100):
+        assert from_json(whole | {"sig": text}).whole_size == size
+    assert from_json(whole | {"data": None}).whole_size == size
+    assert FIRST.whole_size - len(FIRST.raw) in range(4), "a key or a signature may be a little shorter"
+
+
+def test_what_is_no_signature_of_a_moot_is_not_kept() -> None:
+    moot = Author("alice").moot()
+    value = canonical.parse(moot.raw)
+    assert isinstance(value, dict)
+    padded = from_json(value | {"sig": "x" * 70_000})
+    assert (padded.id, padded.is_moot, padded.sig) == (moot.id, True, "1" * 64)
+    assert from_json(value).sig == moot.sig
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.tangles import compose, modern_frames
+from bobbin.tangles.accounts import consent
 from bobbin.tangles.errors import Rule
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId, decode
 from bobbin.tangles.modern import ModernConfig, ModernSession
@@ -203,6 +205,44 @@ def test_a_side_that_lacks_an_account_says_so_even_if_nothing_else_is_missing(op
     assert stores[0].message(ACCOUNT[0].id) is not None
     assert [message.id for message in sent_by(pair, 1)] == [ACCOUNT[0].id]
     assert [[finished.agreed for finished in side.finished] for side in pair.sides] == [[True], [True]]
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_a_side_that_wants_nothing_asks_for_no_account_and_is_sent_none(opener: int) -> None:
+    messages = AUTHOR.feed(4)
+    tangle = messages[0].id
+    stores = store_of(messages, {tangle: "none"}), store_of([*ACCOUNT, *messages], {tangle: "all"})
+    pair = modern_pair(*stores)
+    sync(pair, tangle, opener)
+    assert [type(frame) for _, frame in frames_of(pair)] == [Ask, Answer]
+    assert not any(isinstance(frame, Ask | Answer) and frame.accounts for _, frame in frames_of(pair))
+    assert not any(side.ignored for side in pair.sides)
+
+
+@pytest.mark.parametrize("goal", ["all", "newest-2"])
+@pytest.mark.parametrize("opener", [0, 1])
+def test_a_side_that_has_an_account_with_a_gap_gets_what_is_missing_in_it(opener: int, goal: str) -> None:
+    """The tip is there, and one of the two messages that it builds on is not: only whoever refuses something knows."""
+    author = Author("frank")
+    first = author.account_messages[0]
+    keys = [Keypair.from_words(f"frank's key {number}") for number in range(3)]
+
+    def added(key: Keypair, before: list[Message]) -> Message:
+        place = Tangle(first.id, before)
+        return compose.account_add(author.keys[0], place, key=key.public, consent=consent(key, first.id))
+
+    branches = [added(key, [first]) for key in keys[:2]]
+    tip = added(keys[2], [first, *branches])
+    account = Tangle(first.id, [first, *branches, tip])
+    thread: list[Message] = []
+    for number in range(3):
+        place = [Tangle(thread[0].id, thread)] if thread else []
+        thread.append(compose.post(keys[2], {"text": f"{number}"}, account=account, domain="thread", tangles=place))
+    tangle = thread[0].id
+    reader = store_of([first, branches[0], tip, *thread[:2]], {tangle: goal})
+    pair = modern_pair(reader, store_of([first, *branches, tip, *thread], {tangle: "all"}))
+    sync(pair, tangle, opener)
+    assert all(reader.standing.is_full(tangle, message.id) for message in thread)
 
 
 def test_an_account_tangle() -> None:

@@ -5,8 +5,10 @@ import pytest
 from bobbin.records import tai
 from bobbin.records.record import Plex, build_plex, validate
 from bobbin.tangles import canonical
+from bobbin.tangles.errors import InvalidMessage, Rule
 from bobbin.tangles.message import Message, decode, from_json
-from bobbin.tangles.plex import DEPTH_MAX, is_whole, message_of, plex_of
+from bobbin.tangles.plex import DEPTH_MAX, is_whole, message_of, names_signer, plex_of
+from bobbin.tangles.validation import check_signature
 from tests.support.tangle_messages import Author
 
 ALICE = Author("alice")
@@ -79,7 +81,56 @@ def test_a_message_comes_back_from_its_plex() -> None:
         assert back is not None
         assert back.id == message.id
         assert plex(back).raw == plex(message).raw
-        assert canonical.canonical(canonical.parse(back.raw)) == canonical.canonical(canonical.parse(message.raw))
+        assert (back.metadata, back.data) == (message.metadata, message.data)
+        assert ((back.sigkey, back.sig) == (message.sigkey, message.sig)) is not message.is_moot
+
+
+def signed_otherwise(message: Message, **changed: canonical.Json) -> Message:
+    value = canonical.parse(message.raw)
+    assert isinstance(value, dict)
+    return from_json(value | changed)
+
+
+def test_a_moot_is_one_record_whoever_has_signed_it() -> None:
+    moot = ALICE.moot("about")
+    made = plex(moot)
+    stranger = Author("stranger").key
+    for copy in [
+        signed_otherwise(moot, sigkey=stranger.public, sig=stranger.sign(moot.signed)),
+        signed_otherwise(moot, sig="no signature"),
+        signed_otherwise(moot, more="than there should be"),
+    ]:
+        assert copy.id == moot.id
+        assert plex(copy).raw == made.raw
+    assert "Pzp-Key" not in dict(made.extras)
+    assert canonical.parse(made.data) == {"data": None, "metadata": moot.metadata}
+    back = message_of(made)
+    assert back is not None
+    assert back.is_moot
+    assert message_of(plex(back)) == back
+
+
+def test_a_message_that_any_key_may_sign_is_one_record_and_not_made_from_it() -> None:
+    metadata: dict[str, canonical.Json] = {"account": "any", "accountTips": None, "tangles": {}, "domain": "thread"}
+    one, other = (Author(words).sign({"text": "anybody"}, dict(metadata)) for words in ("one", "other"))
+    assert (one.id, one.sigkey == other.sigkey) == (other.id, False)
+    assert not names_signer(one)
+    assert plex(one).raw == plex(other).raw
+    back = message_of(plex(one))
+    assert back is not None
+    assert (back.id, back.data) == (one.id, one.data)
+    with pytest.raises(InvalidMessage) as caught:
+        check_signature(back)
+    assert caught.value.rule is Rule.SIGNATURE
+
+
+def test_a_signer_who_is_proven_is_part_of_the_record() -> None:
+    (_, post) = Author("proven").feed(1)
+    assert names_signer(post)
+    stranger = Author("stranger").key
+    stolen = signed_otherwise(post, sigkey=stranger.public, sig=stranger.sign(post.signed))
+    assert plex(stolen).hash != plex(post).hash
+    assert plex(signed_otherwise(post, more=[1])).raw == plex(post).raw, "what nobody has signed is left out"
 
 
 def test_what_is_erased_is_no_record() -> None:

@@ -1,6 +1,7 @@
 """News: what goes out after a run, once, and never to who sent it."""
 
 from bobbin.tangles.exchange import Exchange
+from bobbin.tangles.message import MessageId
 from bobbin.tangles.session_news import News
 from bobbin.tangles.tangle import Tangle
 from tests.tangle_messages import Author
@@ -89,3 +90,25 @@ def test_what_came_from_the_peer_is_no_news_in_any_tangle_that_it_stands_in() ->
         news.serve(tangle, listens=True)
     news.hear(feed[0].id, [both])
     assert news.came([both.id]) == []
+
+
+def test_what_the_library_hides_is_no_news() -> None:
+    author = Author()
+    messages = author.feed(3)
+    tangle = messages[0].id
+    store = store_of([*author.account_messages, *messages], {})
+    hidden = messages[3].id
+
+    class Hiding:
+        """The library of the modern mode: it finds every message, and shows the structure without some of them."""
+
+        messages, credentials, wish, ghosts = store.messages, store.credentials, store.wish, store.ghosts
+
+        def tangle(self, id: MessageId) -> Tangle:
+            return Tangle(id, [message for message in messages if message.id != hidden])
+
+    news = News(Exchange(Hiding()), 100)
+    news.follow(tangle)
+    assert news.came([messages[2].id, hidden]) == []
+    assert news.serve(tangle, listens=True) == [[messages[2].raw]]
+    assert news.came([hidden]) == []

@@ -5,17 +5,20 @@ import json
 
 import pytest
 
-from bobbin.errors import UsageError
+from bobbin.errors import PeerError, ResourceError, UsageError
 from bobbin.transport import muxrpc
 from bobbin.transport.base import TransportError
 from bobbin.transport.muxrpc import Body, CallFailed, Duplex, Link
+from bobbin.wire.pzp.calls import Calls, Way
 from bobbin.wire.pzp.faults import Fault, WireFault
-from bobbin.wire.pzp.frames import GOODBYE, Kind
+from bobbin.wire.pzp.frames import GOODBYE, Kind, encode
 from tests.support.byte_streams import drip, seeded, until, whole
 from tests.support.secret_links import linked, secret_pair
 
 SYNC = ("sync", "connect")
 NAME = ("some", "thing")
+_HANGS_SECONDS = 10.0
+"""After which a test that would wait for ever fails."""
 
 
 async def _echo(duplex: Duplex) -> None:
@@ -70,18 +73,33 @@ def test_everybody_may_ask_for_the_manifest() -> None:
     asyncio.run(main())
 
 
-def test_an_error_of_ours_ends_the_call_and_not_the_link() -> None:
+@pytest.mark.parametrize(
+    ("error", "said", "is_ours"),
+    [
+        (PeerError("wrong", "that was wrong of you"), "that was wrong of you", False),
+        (UsageError("cannot do that"), muxrpc.FAILED_HERE, True),
+        (ResourceError("no space for /somewhere/records.db", retry=True), muxrpc.FAILED_HERE, True),
+        (RecursionError("deep"), muxrpc.FAILED_HERE, True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_ends_the_call_and_not_the_link_and_what_is_ours_stays_here(
+    error: Exception, said: str, *, is_ours: bool
+) -> None:
     async def fail(duplex: Duplex) -> None:
         await duplex.receive()
-        raise UsageError("cannot do that")
+        raise error
 
     async def main() -> None:
-        async with linked({NAME: fail, SYNC: _echo}) as (asking, _):
+        heard: list[Exception] = []
+        async with linked({NAME: fail, SYNC: _echo}, failed=heard.append) as (asking, _):
             duplex = await asking.open(NAME)
             await duplex.send(b"1")
             for _ in range(2):
-                with pytest.raises(CallFailed, match="cannot do that"):
+                with pytest.raises(CallFailed) as caught:
                     await duplex.receive()
+                assert str(caught.value) == said
+            assert heard == ([error] if is_ours else [])
             other = await asking.open(SYNC)
             await other.send(b"1")
             assert await other.receive() == Body(Kind.JSON, b"1")
@@ -187,6 +205,71 @@ def test_wrong_bytes_end_the_link() -> None:
             await running
         assert caught.value.fault is Fault.MALFORMED
         assert under.was_aborted
+        ours.abort()
+
+    asyncio.run(main())
+
+
+def test_no_long_frame_is_waited_for_before_a_call_is_open() -> None:
+    """A stranger makes this side keep no more than a question."""
+
+    async def main() -> None:
+        ours, theirs, _, _ = await secret_pair()
+        serving = Link(theirs, serves={NAME: _echo})
+        running = asyncio.create_task(serving.run())
+        await ours.write(bytes.fromhex("0a0001000100000001"))
+        with pytest.raises(WireFault) as caught:
+            async with asyncio.timeout(_HANGS_SECONDS):
+                await running
+        assert caught.value.fault is Fault.OVERSIZED
+        assert "65536 bytes, not 65537" in str(caught.value)
+        ours.abort()
+
+    asyncio.run(main())
+
+
+def test_a_long_frame_comes_over_a_call_and_not_behind_it() -> None:
+    async def main() -> None:
+        async with linked({NAME: _echo}) as (asking, serving):
+            duplex = await asking.open(NAME)
+            await duplex.send(bytes(200_000), Kind.BYTES)
+            assert await duplex.receive() == Body(Kind.BYTES, bytes(200_000))
+            assert serving.is_answering
+            await duplex.end()
+            assert await duplex.receive() is None
+            await until(lambda: not serving.is_answering)
+            assert serving._calls.open == {}
+        ours, theirs, _, _ = await secret_pair()
+        running = asyncio.create_task(Link(theirs, serves={NAME: _echo}).run())
+        calls = Calls()
+        call, question = calls.ask(NAME, Way.DUPLEX)
+        await ours.write(b"".join(b"".join(encode(frame)) for frame in (question, calls.end(call))))
+        assert await ours.read()
+        await ours.write(bytes.fromhex("0a0001000100000002"))
+        with pytest.raises(WireFault) as caught:
+            async with asyncio.timeout(_HANGS_SECONDS):
+                await running
+        assert caught.value.fault is Fault.OVERSIZED
+        ours.abort()
+
+    asyncio.run(main())
+
+
+def test_it_is_known_how_long_the_other_side_is_waited_for() -> None:
+    async def main() -> None:
+        ours, theirs, _, _ = await secret_pair()
+        grew: list[int] = []
+        serving = Link(theirs, serves={NAME: _echo}, grew=lambda: grew.append(serving.unfinished_bytes))
+        assert serving.silent_seconds == 0.0
+        running = asyncio.create_task(serving.run())
+        await until(lambda: serving.silent_seconds > 0.0)
+        await ours.write(bytes.fromhex("0a0000100000000001") + b"12345")
+        await until(lambda: bool(grew))
+        assert grew == [14]
+        serving.abort()
+        assert serving.unfinished_bytes == 0
+        await asyncio.gather(running, return_exceptions=True)
+        assert serving.silent_seconds == 0.0
         ours.abort()
 
     asyncio.run(main())

@@ -30,7 +30,7 @@ from bobbin.records import b64a
 from bobbin.wire.interlace import encode
 from bobbin.wire.loop import read_advertise, read_request
 from bobbin.wire.predicates import RECONCILE
-from bobbin.wire.reconciliation import PartReader, part_facts
+from bobbin.wire.reconciliation import CUTS_MAX, PartReader, part_facts
 
 SOURCE = Origin("source:0")
 _NAMES = st.lists(st.text(b64a.ALPHABET, min_size=11, max_size=11), max_size=5, unique=True).map(sorted).map(tuple)
@@ -46,7 +46,7 @@ _PARTS: st.SearchStrategy[Part] = st.one_of(
     st.builds(
         Probe,
         bulk=st.binary(min_size=1, max_size=600),
-        cuts=st.dictionaries(_NUMBER, _NUMBER, max_size=9).map(
+        cuts=st.dictionaries(_NUMBER, _NUMBER, max_size=CUTS_MAX).map(
             lambda cuts: tuple(Cut(moment=moment, sum=cuts[moment]) for moment in sorted(cuts))
         ),
     ),
@@ -57,7 +57,7 @@ _PARTS: st.SearchStrategy[Part] = st.one_of(
     st.builds(Changed, added=_NAMES, removed=_NAMES),
     st.builds(Compared, removed=_NAMES),
     st.builds(Fallback, why=st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)),
-    st.sampled_from([Supplied(), Plain()]),
+    st.sampled_from([Supplied(), Plain(), Plain(root=bytes(range(32)))]),
 )
 
 
@@ -133,7 +133,7 @@ def test_what_no_part_says_is_refused(text: str) -> None:
     [
         "ReconcileStanding('1')",
         "ReconcileSymbols('1')",
-        "ReconcilePlain('1')",
+        "ReconcilePlain('1','2')",
         "ReconcileAdded('00000000000')",
         "ReconcileCompared()\nReconcileAdded('00000000000')",
         "ReconcileChanged()\nReconcileAdded()",

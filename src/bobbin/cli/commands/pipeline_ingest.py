@@ -40,7 +40,9 @@ def pipeline_ingest(
         FormatChoice,
         typer.Option("--form", help="What the sources are; files: a folder in which every file is a record."),
     ] = FormatChoice.AUTO,
-    format_: Annotated[FormatChoice | None, typer.Option("--format", hidden=True)] = None,
+    format_: Annotated[
+        FormatChoice | None, typer.Option("--format", hidden=True, help="An older name of --form.")
+    ] = None,
     column: Annotated[
         str, typer.Option("--column", metavar="NAME", help="Column of Parquet files that holds the records' bytes.")
     ] = "raw",

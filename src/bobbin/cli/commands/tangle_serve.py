@@ -12,7 +12,7 @@ from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Json, Output
 from bobbin.cli.tangle_options import KEY_DEFAULT, load_key
 from bobbin.cli.tangle_text import short
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.errors import BobbinError
@@ -92,12 +92,16 @@ class _Serving:
         self._lace.tangles.refresh()
         listener = await self._node.listen(place, admits=self._admits)
         self._tell("started", {"address": str(listener.address)}, f"listening at {listener.address}")
-        looking = asyncio.create_task(self._look())
+        looking, stopping = asyncio.create_task(self._look()), asyncio.create_task(stop.wait())
         try:
-            await stop.wait()
+            await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if looking.done():
+                # It looks for ever, unless it cannot. Peers would wait for news that nobody brings.
+                looking.result()
         finally:
             looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            stopping.cancel()
+            await asyncio.gather(looking, stopping, return_exceptions=True)
             await self._node.close()
         self._tell("stopped", {}, "stopped")
 
@@ -105,10 +109,23 @@ class _Serving:
         return self._admitted is None or peer in self._admitted
 
     async def _look(self) -> None:
-        """Tell peers what other processes have written into the lace."""
+        """Tell peers what other processes have written into the lace.
+
+        Where the store cannot be read for now it is told, once, and looked at again later.
+        """
+        told: str | None = None
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            came = self._lace.tangles.refresh()
+            try:
+                came = self._lace.tangles.refresh()
+            except ResourceError as error:
+                if not error.retry:
+                    raise
+                if told != str(error):
+                    told = str(error)
+                    self._tell("failed", {"message": told}, f"looking for new messages failed: {told}")
+                continue
+            told = None
             if came:
                 self._node.added(came)
 

@@ -42,6 +42,8 @@ _PLACES: Final = (
     "ORDER BY t.root"
 )
 _AFTER: Final = _MESSAGE + "WHERE m.number > ? ORDER BY m.number"
+_PLACED_NUMBERS: Final = "SELECT message FROM member"
+_ROOTS: Final = f"{_MESSAGE}WHERE m.number NOT IN ({_PLACED_NUMBERS}) ORDER BY m.number"
 _MARKED_NUMBERS: Final = "SELECT message FROM member WHERE level = 1 UNION SELECT number FROM message WHERE level = 1"
 _MARKED: Final = f"{_MESSAGE}WHERE m.number IN ({_MARKED_NUMBERS}) ORDER BY m.number"
 _OF_RECORD: Final = _MESSAGE + "WHERE m.record = ?"
@@ -58,6 +60,10 @@ PLEXES: Final = """
 SELECT r.id, r.raw FROM fact f CROSS JOIN record r ON r.id = f.id
 WHERE f.id > ? AND f.kind = 2 AND f.place IN (SELECT id FROM place WHERE app = ?)
 AND NOT EXISTS (SELECT 1 FROM message WHERE record = f.id) ORDER BY f.id
+"""
+_ALIKE: Final = """
+SELECT r.id, r.raw FROM fact o CROSS JOIN fact f ON f.place = o.place AND f.name = o.name
+CROSS JOIN record r ON r.id = f.id WHERE o.id = ? AND f.kind = 2 ORDER BY r.id
 """
 _WAITING: Final = "SELECT r.id, r.raw, w.reason FROM waiting w CROSS JOIN record r ON r.id = w.record ORDER BY w.record"
 _INSERT: Final = (
@@ -177,6 +183,11 @@ def after(connection: apsw.Connection, number: int) -> Iterator[StoredMessage]:
     return map(message_of_row, connection.execute(_AFTER, (number,)))
 
 
+def roots(connection: apsw.Connection) -> Iterator[StoredMessage]:
+    """Every message that stands in no tangle but its own."""
+    return map(message_of_row, connection.execute(_ROOTS))
+
+
 def marked(connection: apsw.Connection) -> Iterator[StoredMessage]:
     """Every message that only interop rules accept in some tangle."""
     return map(message_of_row, connection.execute(_MARKED))
@@ -219,6 +230,14 @@ def plexes(connection: apsw.Connection, number: StoreRecordId) -> Iterator[Store
     """The records above a number that may be messages, in commit order."""
     for record, raw in connection.execute(PLEXES, (number, profile.TANGLE_APP)):
         yield StoredRecord(StoreRecordId(record), coding.hash_of_raw(raw), raw)
+
+
+def alike(connection: apsw.Connection, record: int) -> list[StoredRecord]:
+    """The Plexes of the same place and name as this one, itself included, in commit order."""
+    return [
+        StoredRecord(StoreRecordId(number), coding.hash_of_raw(raw), raw)
+        for number, raw in connection.execute(_ALIKE, (record,))
+    ]
 
 
 def waiting(connection: apsw.Connection) -> Iterator[tuple[StoredRecord, str]]:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from bobbin.errors import UsageError
 from bobbin.records.ids import HashText
-from bobbin.records.record import Plex, Record
+from bobbin.records.record import Plex, Record, read_trusted
 from bobbin.store.base import DamagedStore, Outcome, Put, StoredRecord, StoreRecordId
 from bobbin.store.sqlite import changes, coding, faults, refusals, tangle_rows
 from bobbin.store.sqlite.readers import Moment, Readers
@@ -74,6 +74,10 @@ class SqliteTangleView:
     def after(self, number: int) -> Iterator[StoredMessage]:
         """Every message that arrived after this number, in order."""
         return self._moment.walk(lambda connection: tangle_rows.after(connection, number))
+
+    def roots(self) -> Iterator[StoredMessage]:
+        """Every message that names no tangle, in the order of arrival."""
+        return self._moment.walk(tangle_rows.roots)
 
     def marked(self) -> Iterator[StoredMessage]:
         """Every message that only interop rules accept in some tangle, in the order of arrival."""
@@ -166,20 +170,27 @@ class SqliteTangles(Generic[Write]):
             return
         known = tangle_rows.find(self._connection, [*batch.deleted, *(id for id, _ in batch.erased)])
         for id in batch.deleted:
-            self._withdraw(_required(known, id), write)
+            self._withdraw(_required(known, id), tally, write)
             tangle_rows.delete(self._connection, tally, known[id])
         for id, raw in batch.erased:
-            self._withdraw(_required(known, id), write)
+            self._withdraw(_required(known, id), tally, write)
             tangle_rows.erase(self._connection, tally, known[id], raw)
         tally.rewrites += 1
 
-    def _withdraw(self, message: StoredMessage, write: Write) -> None:
+    def _withdraw(self, message: StoredMessage, tally: TangleTally, write: Write) -> None:
+        """Take the record of a message out, and those of copies that another key of the account has signed."""
         if message.record is None:
             return
-        raw = self._connection.execute("SELECT raw FROM record WHERE id = ?", (message.record,)).get
-        if raw is None:
+        from bobbin.tangles.plex import message_of  # noqa: PLC0415 -- few stores have tangles
+
+        copies = tangle_rows.alike(self._connection, message.record)
+        if message.record not in [copy.id for copy in copies]:
             raise DamagedStore(f"the store is damaged: record {message.record} of the message {message.id} is missing")
-        self._take_out(coding.hash_of_raw(raw), write, TAKEN_OUT)
+        for copy in copies:
+            plex = read_trusted(copy.raw)
+            if copy.id == message.record or (isinstance(plex, Plex) and message_of(plex) is not None):
+                tangle_rows.settle(self._connection, tally, copy.id)
+                self._take_out(copy.hash, write, TAKEN_OUT)
 
     def _grow(self, batch: TangleBatch, tally: TangleTally, write: Write) -> None:
         """Store messages and promote others, with the records of both."""

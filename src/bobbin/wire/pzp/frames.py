@@ -83,7 +83,8 @@ class Decoder:
     def __init__(self, *, body_bytes_max: int = BODY_BYTES_MAX) -> None:
         self.ended = False
         """Whether the goodbye has come."""
-        self._body_bytes_max: Final = body_bytes_max
+        self.body_bytes_max = body_bytes_max
+        """May be changed between frames: who has said little so far is not to be waited for at length."""
         self._buffer = bytearray()
         self._at = 0
         self._latch: Final = Latch()
@@ -113,8 +114,8 @@ class Decoder:
             return Goodbye()
         if flags & ~_FLAGS or flags & _KIND == _KIND:
             self._latch.fail(Fault.MALFORMED, f"no frame has the flags {flags:02x}")
-        if length > self._body_bytes_max:
-            self._latch.fail(Fault.OVERSIZED, f"a body has at most {self._body_bytes_max} bytes, not {length}")
+        if length > self.body_bytes_max:
+            self._latch.fail(Fault.OVERSIZED, f"a body has at most {self.body_bytes_max} bytes, not {length}")
         if request == -REQUEST_MAX - 1:
             self._latch.fail(Fault.MALFORMED, "this request cannot have an answer")
         end = self._at + HEAD_SIZE + length

@@ -1,5 +1,6 @@
 """``bobbin tangle serve``, and ``sync`` with what it serves: two processes and a socket."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -10,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.cli.commands import tangle_serve
+from bobbin.runtime.tangle_node import TangleNode
+from bobbin.runtime.tangle_store import TangleStore
+from bobbin.store.base import StoreError
+from bobbin.tangles.message import MessageId
 from tests.end_to_end.command import environment
 from tests.unit.cli.command_line import Cli
 from tests.unit.cli.tangle_laces import Woven
@@ -67,6 +73,40 @@ def test_who_is_not_admitted_gets_nothing(woven: Woven, folder: Path, cli: Cli) 
         assert cli("tangle", "show", folder, woven.feed).code == 1
         assert cli("tangle", "sync", folder, address, "--key", "other").code == 0
     assert own != other
+
+
+def test_a_store_that_fails_for_a_while_is_told_and_looked_at_again(
+    woven: Woven, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that fails for good ends the process, which could only look as if it served."""
+    busy, full = StoreError("another writer", retry=True), StoreError("no space", retry=True)
+    looks: Iterator[tuple[MessageId, ...] | StoreError] = iter(
+        [(), busy, busy, full, ("one",), full, StoreError("broken", retry=False)]
+    )
+    told: list[tuple[MessageId, ...]] = []
+
+    def refresh(store: TangleStore) -> tuple[MessageId, ...]:
+        del store
+        look = next(looks)
+        if isinstance(look, StoreError):
+            if not look.retry:
+                # Should it go on all the same, it is stopped as people stop it, and the test fails.
+                asyncio.get_running_loop().call_later(10.0, signal.raise_signal, signal.SIGTERM)
+            raise look
+        return look
+
+    monkeypatch.setattr(TangleStore, "refresh", refresh)
+    monkeypatch.setattr(TangleNode, "added", lambda _, messages: told.append(messages))
+    monkeypatch.setattr(tangle_serve, "LOOK_SECONDS", 0.0)
+    answer = cli("tangle", "serve", woven.folder, "--listen", "127.0.0.1:0", "--json")
+    assert answer.code == 4
+    assert "broken" in answer.err
+    events = [json.loads(line) for line in answer.text.splitlines()]
+    assert events[0]["event"] == "started"
+    assert events[1:] == [
+        {"event": "failed", "message": message} for message in ("another writer", "no space", "no space")
+    ]
+    assert told == [("one",)]
 
 
 def test_what_makes_no_sense(woven: Woven, cli: Cli) -> None:

@@ -36,6 +36,11 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "erased": ("UPDATE message SET erased = 1 WHERE number = 3", "message 3", "whether its data is here"),
     "no level": ("UPDATE message SET level = 9 WHERE number = 3", "message 3", "acceptance level 9"),
     "level": ("UPDATE message SET level = 2 WHERE number = 5", "message 5", "not the highest one of its places"),
+    "provisional": (
+        "UPDATE message SET provisional = 1 WHERE number = 3",
+        "message 3",
+        "still counts as one that waits",
+    ),
     "depth": ("UPDATE member SET depth = 9 WHERE message = 3", "message 3", "its places are not those"),
     "missing place": ("DELETE FROM member WHERE message = 3", "message 3", "its places are not those"),
     "place of nobody": ("UPDATE member SET message = 99 WHERE message = 3", "member", "message 99, which is not kept"),
