@@ -148,3 +148,13 @@ def test_a_run_that_is_repeated_sends_no_account_to_a_side_that_wants_nothing(op
     assert all(finished.refused for finished in pair.sides[1].finished)
     assert [ignored.reason for ignored in pair.sides[0].ignored] == []
     assert all(finished.sent == 0 for finished in pair.sides[1].finished)
+
+
+def test_pruning_spares_what_another_tangle_needs() -> None:
+    # Seed 1062: with the newest of a feed to be kept, the answer in a thread was let go with the rest of the feed.
+    author = Author()
+    feed, thread, reply = two_tangles(author)
+    later = author.post("later", Tangle(feed[0].id, [*feed, reply]))
+    store = store_of([*author.account_messages, *feed, thread, reply, later], {})
+    store.prune_newest(feed[0].id, 1)
+    assert reply.id in {message.id for message in store if message.has_data}

@@ -103,7 +103,9 @@ class TangleStore:
         if self._shelf.version != before:
             # What waits may have been taken out, too.
             self._intake = None
-        self._note_untold(came if self._read_only else came + self._take_in())
+        self._note_untold(came)
+        if not self._read_only:
+            self._note_untold(self._take_in())
 
     def _note_untold(self, ids: Iterable[MessageId]) -> None:
         self._untold.update(dict.fromkeys(ids))

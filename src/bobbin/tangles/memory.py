@@ -164,14 +164,22 @@ class MemoryStore:
         self._ghosts.setdefault(tangle, Ghosts()).save(id, depth, span=self._span)
 
     def prune_newest(self, tangle: MessageId, count: int) -> None:
-        """Keep the newest messages of a tangle and their trail. An account is kept whole."""
+        """Keep the newest messages of a tangle and their trail.
+
+        An account is kept whole, and so is what another tangle may need: what stands in one, or is the root of one.
+        """
         removable = prune_newest(self.tangle(tangle), count)
-        for id in removable.deletables:
-            if not self._held(id).is_account:
-                self.delete(id)
-        for id in removable.erasables:
-            if not self._held(id).is_account:
-                self.erase(id)
+        roots = {root for message in self for root in message.places} | self._goals.keys()
+
+        def is_alone(id: MessageId) -> bool:
+            message = self._held(id)
+            is_root_of_another = id != tangle and id in roots
+            return not message.is_account and message.places.keys() <= {tangle} and not is_root_of_another
+
+        for id in filter(is_alone, removable.deletables):
+            self.delete(id)
+        for id in filter(is_alone, removable.erasables):
+            self.erase(id)
 
     def sweep(self) -> Sweep:
         """Let go what no goal asks for."""

@@ -63,6 +63,7 @@ _MAKES_ITS_FOLDER: Final = frozenset({"init"})
 _TLS: Final = "tls:127.0.0.1:1"
 _PEER: Final = {"--peer": VERIFIER}
 _AT: Final = {"--group": "u", "--app": "a", "--name": "n"}
+_TANGLE: Final = "8VMZ3cZdR2iUcJbAqXEg5nL4oYkHfWtPmNsTrQvUwXyA"
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "put": {"folder": "LACE", "file": "FILE", **_AT},
     "get": {"folder": "LACE", "wanted": PLEX_1},
@@ -108,6 +109,16 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "peers show": {"folder": "LACE", "name": "lab"},
     "peers add": {"folder": "LACE", "name": "lab", "--verifier": VERIFIER.replace("V.O", "V.P")},
     "peers remove": {"folder": "LACE", "name": "lab"},
+    "tangle new": {"folder": "LACE", "kind": "thread", "file": "FILE"},
+    "tangle append": {"folder": "LACE", "tangle": _TANGLE, "file": "FILE"},
+    "tangle show": {"folder": "LACE", "tangle": _TANGLE},
+    "tangle log": {"folder": "LACE"},
+    "tangle goal": {"folder": "LACE"},
+    "tangle gc": {"folder": "LACE"},
+    "tangle sync": {"folder": "LACE", "peer": "OTHER"},
+    "tangle serve": {"folder": "LACE"},
+    "tangle key new": {"folder": "LACE", "name": "another"},
+    "tangle key list": {"folder": "LACE"},
 }
 """How each command is called, with everything there; capitals stand for what the test has made."""
 _OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {

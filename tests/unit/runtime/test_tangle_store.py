@@ -502,3 +502,21 @@ def test_goals(tangles: TangleStore, alice: Author) -> None:
         tangles.set_goal("no id", "all")
     tangles.set_goal(moot.id, None)
     assert tangles.goals() == {}
+
+
+def test_news_of_another_process_is_told_after_a_look_that_failed(
+    path: Path, tangles: TangleStore, alice: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moot, first = alice.feed(1)
+    tangles.commit([alice.account, moot], tangle=moot.id)
+    with open_store(path, now=lambda: 0) as again:
+        TangleStore(again.tangles).commit([first], tangle=moot.id)
+
+    def busy() -> tuple[str, ...]:
+        raise StoreError("busy", retry=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tangles, "_take_in", busy)
+        with pytest.raises(StoreError, match="busy"):
+            tangles.refresh()
+    assert tangles.refresh() == (first.id,)

@@ -45,8 +45,8 @@ def tangle_append(
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
-    content = read_data(data, file)
     with Lace.open(folder) as lace:
+        content = read_data(data, file)
         tangles = [resolve(lace, text) for text in (tangle, *(also or ()))]
         speaker = account if account in (None, "any") else resolve(lace, str(account))
         message = lace.tangles.post(load_key(lace, key), content, tangles=tangles, account=speaker, domain=domain)

@@ -57,6 +57,7 @@ def tangle_new(
 
     out = Output(as_json=as_json)
     with Lace.open(folder) as lace:
+        content = read_data(data, file) if kind is KindChoice.THREAD else None
         keypair = load_key(lace, key)
         owner = None if account in (None, "any") else resolve(lace, str(account))
         match kind:
@@ -67,7 +68,7 @@ def tangle_new(
                 _refuse(kind, file=file, data=data)
                 id = _feed(lace, keypair, domain, owner)
             case KindChoice.THREAD:
-                content = read_data(data, file)
+                assert content is not None, "a thread begins with data"
                 speaker = "any" if account == "any" else owner
                 id = lace.tangles.post(keypair, content, account=speaker, domain=domain or "post").id
             case _:
