@@ -364,6 +364,7 @@ class _Running:
         return Now(tai_ns=START_NS, monotonic_ns=self._read * 2_000_000)
 
 
+@pytest.mark.slow
 def test_a_peer_that_asks_without_reading_gets_one_answer() -> None:
     """IL-267, IL-037: what is not out yet does not pile up, and the phase ends when its time is over."""
     link = _Asking(patience=4)

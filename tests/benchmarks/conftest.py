@@ -1,0 +1,14 @@
+"""Benchmarks run whole, if small: `make test` has them all, `make check` none."""
+
+from pathlib import Path
+
+import pytest
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, so that no test has to say so itself."""
+    for item in items:
+        if item.path.parent == _HERE:
+            item.add_marker(pytest.mark.slow)
