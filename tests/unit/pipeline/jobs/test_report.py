@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bobbin.pipeline.failures import DamagedFile, PipelineError
+from bobbin.pipeline.failures import PipelineError
 from bobbin.pipeline.jobs import report
+from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.lake import Lake
 from tests.support.lakes import some_records, store
 
@@ -40,7 +41,7 @@ def test_a_damaged_file_is_named_and_the_page_stays(spark: "SparkSession", tmp_p
     page.write_text("before")
     damaged = tmp_path / "lake" / lake.manifest("records").files[0].path
     damaged.write_bytes(damaged.read_bytes()[:-8])
-    with pytest.raises(DamagedFile, match=f"^report: the file .*{damaged.name} is damaged"):
+    with pytest.raises(DamagedLake, match=f"{damaged.name} of the lake .* has .* bytes, and its manifest says"):
         report.run(spark, lake, page=page)
     assert page.read_text() == "before"
 
