@@ -64,7 +64,9 @@ def _bob(folder: Path, some: int = 0) -> Path:
 
 
 def _sync_arguments(lace: Path, address: str) -> tuple[str | Path, ...]:
-    return ("sync", lace, address, "--policy", lace / "everything.policy", "--verifier", NODE.verifier, "--json")
+    known = ("--policy", lace / "everything.policy", "--verifier", NODE.verifier)
+    # By partitions, so that each phase has words by which it can be told from the others.
+    return ("sync", lace, address, *known, "--strategy", "partitions", "--json")
 
 
 def _completes(lace: Path, served: Served, total: int) -> None:
