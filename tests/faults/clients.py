@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Final, TypedDict, Unpack
 
 from bobbin.errors import BobbinError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Open
 from bobbin.interlace.result import Result
 from bobbin.lace import Lace
@@ -170,7 +171,8 @@ def converse(
         tls = TlsClient(unverified=True) if where.scheme in (Scheme.TLS, Scheme.WSS) else None
         return await client.run(await dial(where, tls=tls))
 
-    client = Client(folder, key, rules=selector(rules), lifecycle=lifecycle, clock=clock)
+    # In words that tell the phases apart: a fault is placed by them.
+    client = Client(folder, key, rules=selector(rules), lifecycle=lifecycle, clock=clock, strategy=Strategy.LISTING)
     try:
         client.store.put_records(list(records))
         return asyncio.run(run())

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Self
 
+from msgspec import structs
+
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Bounded, Open
 from bobbin.interlace.effects import Effect, FixedPoint, Notify
 from bobbin.interlace.events import Event
@@ -168,6 +171,7 @@ class Client:
         lifecycle: Bounded | Open = Bounded(),  # noqa: B008 (a frozen value)
         service: Service = Service(),  # noqa: B008 (a frozen value)
         clock: Clock = now,
+        strategy: Strategy = Strategy.AUTO,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.store: Final = open_store(folder / "records.db", create=True, now=tai_now)
@@ -177,6 +181,7 @@ class Client:
         self._lifecycle = lifecycle
         self._service = service
         self._clock = clock
+        self._strategy = strategy
         self.fixed_points = 0
         self.exchange: Exchange | None = None
         self.machine: InterlaceMachine | None = None
@@ -188,6 +193,7 @@ class Client:
         config = configure(
             introduction, role=role, selector=self._rules, lifecycle=self._lifecycle, service=self._service
         )
+        config = structs.replace(config, strategy=self._strategy)
         self.machine = machine = InterlaceMachine(config, holdings)
         link = StreamLink(stream, introduction.elements, machine)
         self.exchange = Exchange(
