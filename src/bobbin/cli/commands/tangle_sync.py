@@ -11,7 +11,7 @@ from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output
 from bobbin.cli.tangle_options import KEY_DEFAULT, is_folder, load_key, resolve
 from bobbin.cli.tangle_sync_text import Account
-from bobbin.cli.text import size_text
+from bobbin.cli.text import count_text, size_text
 from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def tangle_sync(
     Each side takes what its own goal asks for, and every message is checked before it is stored. With a Bobbin it is
     the modern mode, which finds exactly what is missing; with any other PZP peer, the nine phases. Shown is what came
     and went for each tangle, what was refused and why, and how many bytes each phase took. Ends with 1 if something
-    that was wanted did not come.
+    that was wanted did not come, from whatever cause.
 
     Examples: bobbin tangle sync notes.lace other.lace · bobbin tangle sync notes.lace net:lab:8008~shse:9eR…
     """
@@ -61,6 +61,8 @@ def tangle_sync(
                 raise UsageError(f"{peer} is this lace itself")
             other = stack.enter_context(Lace.open(peer))
             return _with_folder(out, lace, other, wanted, modern=not nine_phases)
+        if not peer.startswith("net:"):
+            raise UsageError(f"there is no lace at {peer}, and an address has the form net:host:port~shse:KEY")
         return _with_peer(out, lace, peer, wanted, key=key, modern=not nine_phases)
 
 
@@ -71,7 +73,8 @@ def _wanted(lace: "Lace", tangles: list[str] | None) -> tuple[str, ...]:
     goals = lace.tangles.goals()
     if not goals:
         raise UsageError(
-            f"no tangle in {lace.path} has a goal; set one (bobbin tangle goal {lace.path} TANGLE all) or name tangles"
+            f"no tangle in {lace.path} has a goal, so nothing would be taken; bobbin tangle goal {lace.path} TANGLE all"
+            " sets one, and tangles that are named are offered to the peer"
         )
     return tuple(goals)
 
@@ -81,6 +84,7 @@ def _with_folder(out: Output, lace: "Lace", other: "Lace", wanted: tuple[str, ..
 
     report = sync_pair(lace.tangles, other.tangles, wanted, modern=modern)
     account, theirs = Account(report.notices), Account(report.peer_notices)
+    lacking = _lacking(lace, wanted)
     out.result(
         {
             "lace": str(lace.path),
@@ -88,12 +92,13 @@ def _with_folder(out: Output, lace: "Lace", other: "Lace", wanted: tuple[str, ..
             "mode": _mode(modern=modern),
             **account.value(report.traffic),
             "peer_runs": theirs.value({})["runs"],
+            "lacking": {**lacking},
         },
         f"{out.style('mode', dim=True)}  {_mode(modern=modern)}",
         *account.lines(out, report.traffic),
     )
-    _hint(out, lace, wanted)
-    return account.code
+    _hint(out, lace, wanted, lacking)
+    return ExitCode.NOT_ALL if lacking else account.code
 
 
 def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *, key: str, modern: bool) -> ExitCode:
@@ -104,6 +109,7 @@ def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *,
     address = addresses.parse(peer)
     report = asyncio.run(_dial(lace, address, wanted, key=key, modern=modern))
     account = Account(report.notices)
+    lacking = _lacking(lace, wanted)
     out.result(
         {
             "lace": str(lace.path),
@@ -112,13 +118,14 @@ def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *,
             **account.value(report.traffic),
             "link_bytes_out": report.bytes_out,
             "link_bytes_in": report.bytes_in,
+            "lacking": {**lacking},
         },
         f"{out.style('mode', dim=True)}  {_mode(modern=report.modern)}",
         *account.lines(out, report.traffic),
         f"{out.style('link', dim=True)}  {size_text(report.bytes_out)} out, {size_text(report.bytes_in)} in",
     )
-    _hint(out, lace, wanted)
-    return account.code
+    _hint(out, lace, wanted, lacking)
+    return ExitCode.NOT_ALL if lacking else account.code
 
 
 async def _dial(lace: "Lace", address: "PeerAddress", wanted: tuple[str, ...], *, key: str, modern: bool) -> "Report":
@@ -136,8 +143,32 @@ def _mode(*, modern: bool) -> str:
     return "modern" if modern else "nine phases"
 
 
-def _hint(out: Output, lace: "Lace", wanted: tuple[str, ...]) -> None:
+def _lacking(lace: "Lace", wanted: tuple[str, ...]) -> dict[str, str]:
+    """The tangles of which a goal here still asks for something that neither side had, with what it is."""
+    from bobbin.tangles.goals import GoalKind
+
+    lacking: dict[str, str] = {}
+    goals = lace.tangles.goals()
+    for root in wanted:
+        goal = goals.get(root)
+        if goal is None or goal.kind is GoalKind.NONE:
+            continue
+        tangle = lace.tangles.tangle(root)
+        if tangle.root is None:
+            lacking[root] = "neither side has its root"
+        elif goal.kind is GoalKind.ALL:
+            # A root without data may be a moot, which never has any.
+            erased = sum(not tangle.has_data(id) for id in tangle if id != root)
+            absent = len(tangle.missing_predecessors())
+            if erased or absent:
+                lacking[root] = f"{count_text(absent, 'message')} did not come, and {erased:,} came without data"
+    return lacking
+
+
+def _hint(out: Output, lace: "Lace", wanted: tuple[str, ...], lacking: dict[str, str]) -> None:
     goals = lace.tangles.goals()
     for root in wanted:
         if root not in goals:
             out.note(f"{root} has no goal here, so nothing of it was taken; bobbin tangle goal {lace.path} {root} all")
+    for root, what in lacking.items():
+        out.note(f"{root} is not whole: {what}")

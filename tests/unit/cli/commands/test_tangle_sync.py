@@ -49,3 +49,26 @@ def test_what_makes_no_sense(woven: Woven, cli: Cli, tmp_path: Path) -> None:
     assert cli("tangle", "sync", woven.folder, woven.folder).code == 2
     for peer in ("nowhere", "net:host", "net:127.0.0.1:1~shse:short", str(tmp_path)):
         assert cli("tangle", "sync", woven.folder, peer).code == 2
+
+
+def test_a_tangle_that_nobody_has_is_not_done(woven: Woven, folder: Path, cli: Cli) -> None:
+    unknown = woven.posts[0][:-4] + "1111"
+    cli("tangle", "goal", folder, unknown, "all")
+    answer = cli("tangle", "sync", folder, woven.folder, "--json")
+    assert answer.code == 1
+    assert answer.json["lacking"] == {unknown: "neither side has its root"}
+    assert f"{unknown} is not whole" in cli("tangle", "sync", folder, woven.folder).err
+
+
+def test_what_the_peer_has_let_go_is_lacking(woven: Woven, folder: Path, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "newest-1")
+    cli("tangle", "gc", woven.folder)
+    cli("tangle", "goal", folder, woven.feed, "all")
+    answer = cli("tangle", "sync", folder, woven.folder, "--json")
+    assert answer.code == 1
+    assert list(answer.json["lacking"]) == [woven.feed]
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_none(woven: Woven, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "all")
+    assert "there is no lace at nowhere" in cli("tangle", "sync", woven.folder, "nowhere").err
