@@ -149,9 +149,10 @@ class _View:
             lifted=frozenset(hash for what, hash in done if what == "lifted"),
         )
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
         new = [record for number, record in self._state.records.items() if number > after]
-        return iter([fact for record in new for fact in extract(record)])
+        found = [fact for record in new for fact in extract(record)]
+        return iter([fact for fact in found if fields is None or fact[0] != FIELD or fact[1][1] in fields])
 
     def kept(self, kind: str, key: str) -> bytes | None:
         self.require_open()

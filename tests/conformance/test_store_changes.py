@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bobbin.errors import UsageError
 from bobbin.facts.extract import extract
+from bobbin.facts.relations import FIELD
 from bobbin.records.record import Record
 from bobbin.store.base import Mark, Store, StoreChanges, StoreRecordId
 from tests.conformance.conftest import Kit
@@ -96,10 +97,16 @@ def test_a_snapshot_knows_nothing_of_later_changes(kit: Kit, store: Store) -> No
 
 @pytest.mark.reading
 @pytest.mark.slow
-@given(first=st.lists(records(), max_size=5), second=st.lists(records(), max_size=5))
+@given(
+    first=st.lists(records(), max_size=5),
+    second=st.lists(records(), max_size=5),
+    fields=st.frozensets(
+        st.sampled_from(["Type", "Group", "Name", "TAI", "Data-Length", "Signed-By", "Signature", "x"])
+    ),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_facts_after_a_mark_are_those_of_the_new_records(
-    kit: Kit, first: list[Record], second: list[Record]
+    kit: Kit, first: list[Record], second: list[Record], fields: frozenset[str]
 ) -> None:
     with kit.create_another() as store:
         store.put_records(first)
@@ -110,6 +117,11 @@ def test_the_facts_after_a_mark_are_those_of_the_new_records(
         found = list(store.facts_after(mark.high_water))
         assert len(found) == len(set(found))
         assert set(found) == expected
+        present = fields | {values[1] for predicate, values in expected if predicate == FIELD and len(values[3]) % 2}
+        for names in (fields, present):
+            some = list(store.facts_after(mark.high_water, names))
+            assert len(some) == len(set(some))
+            assert set(some) == {fact for fact in expected if fact[0] != FIELD or fact[1][1] in names}
 
 
 @pytest.mark.reading

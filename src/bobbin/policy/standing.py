@@ -365,8 +365,9 @@ class Standing:
         """Take in what has changed, and answer how the decision has.
 
         ``facts`` answers for this moment, with the changes. ``stored`` has every fact of the records that were stored
-        since; a record that was removed and stored again stands in both. ``claimed`` has records that the peer
-        advertises now, with all fields that it claims; ``withdrawn`` those that it no longer does.
+        since, though of their fields only ``fields`` are needed; a record that was removed and stored again stands in
+        both. ``claimed`` has records that the peer advertises now, with all fields that it claims; ``withdrawn`` those
+        that it no longer does.
         """
         self.policy.check_proven(runtime.peer)
         self._require_usable()
@@ -420,6 +421,13 @@ class Standing:
             request_added=self._may_request.frozen() - wanted,
             request_removed=wanted - self._may_request.frozen(),
         )
+
+    @property
+    def fields(self) -> frozenset[str] | None:
+        """The fields of stored records that any of the rules read; None where they read all."""
+        programs = (self._own, self._offer, self._query, self._peer)
+        names = {source.name for program in programs for source in program.reads({relations.FIELD})}
+        return None if None in names else frozenset(name for name in names if name is not None)
 
     def _news(
         self,

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Final
 
 import msgspec
+from blake3 import blake3
 from msgspec import structs
 
 from bobbin.errors import ResourceError, UsageError
@@ -32,7 +33,7 @@ from bobbin.records.ids import HashText, IdentifierError
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record
 from bobbin.runtime import work
-from bobbin.runtime.claim_indexes import kind_of
+from bobbin.runtime.claim_indexes import kind_of, version
 from bobbin.runtime.decisions import Decisions, Held
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
@@ -49,6 +50,9 @@ _DESCRIBE_MIN: Final = 4_096
 _TOGETHER_RECORDS_MAX: Final = 512
 _TOGETHER_BYTES_MAX: Final = 1024 * 1024
 """What is read of the store at a time, for a peer that has asked for it."""
+
+_SEAL_BYTES: Final = 32
+"""Of the root in a cursor, and of the hash behind it."""
 
 _FATES: Final = {
     Outcome.STORED: Fate.STORED,
@@ -139,7 +143,7 @@ class StoreHoldings:
                 shift = standing.advance(
                     now.facts,
                     runtime=question.runtime,
-                    stored=now.facts_after(before.high_water) if changes.stored else (),
+                    stored=now.facts_after(before.high_water, standing.fields) if changes.stored else (),
                     removed=changes.removed,
                     claimed=claimed,
                     withdrawn=withdrawn,
@@ -289,20 +293,21 @@ class StoreHoldings:
         cursors = self._decisions.cursors
         raw = cursors.find(key) if self._held is None else cursors.get(self._held.peer, key)
         try:
-            return None if raw is None else msgspec.msgpack.decode(raw, type=Cursor)
+            return None if raw is None else _unsealed(msgspec.msgpack.decode(raw, type=Cursor))
         except msgspec.MsgspecError:
             return None  # of another version: the next exchange starts without
 
     def save(self, effect: SaveCursor) -> bool:
         """Remember what the peer advertises, for the next exchange on this link, if it can be: it only saves work.
 
-        Digests are left out. Computed anew, they are of the fields that were read, whatever happened to those.
+        Digests are left out. Computed anew, they are of the fields that were read, whatever happened to those. The root
+        over all of them is kept under a seal, and counts only for the very claims that it was made of.
         """
         cursor = effect.cursor
         bare = [
             Advertisement(record=one.record, fields=one.fields) if one.digest else one for one in cursor.advertisements
         ]
-        raw = msgspec.msgpack.encode(structs.replace(cursor, advertisements=tuple(bare)))
+        raw = msgspec.msgpack.encode(_sealed(structs.replace(cursor, advertisements=tuple(bare))))
         return self._decisions.cursors.put(cursor.source, cursor.key, raw)
 
     def flush(self) -> int:
@@ -351,3 +356,19 @@ def _raw_name(record: str) -> bytes:
 def _another(arrival: Delivered, record: Record) -> Invalid:
     detail = f"asked for {arrival.record[:80]}, got {record.hash}"
     return Invalid(raw=arrival.raw, reason=Reason.NOT_REQUESTED, detail=detail, offset=0)
+
+
+def _sealed(cursor: Cursor) -> Cursor:
+    """A cursor as it rests in the store: a root has a hash behind it, over all that it speaks of."""
+    return structs.replace(cursor, root=cursor.root + _seal(cursor, cursor.root)) if cursor.root else cursor
+
+
+def _unsealed(cursor: Cursor) -> Cursor:
+    """A cursor as it was saved; without its root where anything in it is not as it was, or another version made it."""
+    root, seal = cursor.root[:_SEAL_BYTES], cursor.root[_SEAL_BYTES:]
+    return structs.replace(cursor, root=root if root and seal == _seal(cursor, root) else b"")
+
+
+def _seal(cursor: Cursor, root: bytes) -> bytes:
+    said = (version(), cursor.plan, cursor.source, root, cursor.advertisements)
+    return blake3(msgspec.msgpack.encode(said)).digest(_SEAL_BYTES)

@@ -245,8 +245,8 @@ class View(Protocol):
         """
         ...
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
-        """Every fact of the records with an id above ``after``."""
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``; with ``fields``, of their fields only these."""
         ...
 
     def kept(self, kind: str, key: str) -> bytes | None:

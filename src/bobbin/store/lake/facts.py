@@ -90,12 +90,14 @@ class LakeFacts:
         pieces = self._rows.pieces(list(dict.fromkeys(["record", *columns])))
         return chain.from_iterable(self._guarded(_wide_rows(piece, ("record", *columns)) for piece in pieces))
 
-    def after(self, number: int) -> Iterator[Fact]:
-        """Every fact of the records above a number, from their bytes."""
+    def after(self, number: int, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records above a number, from their bytes; with ``fields``, of their fields only these."""
         for _, _, raws in self._records.pieces(number):
             self._require_open()
             for raw in raws.to_pylist():
-                yield from extract(read_trusted(raw))
+                for fact in extract(read_trusted(raw)):
+                    if fields is None or fact[0] != relations.FIELD or fact[1][1] in fields:
+                        yield fact
 
     def _guarded(self, found: Iterator[Item]) -> Iterator[Item]:
         self._require_open()

@@ -71,9 +71,9 @@ class LakeSnapshot:
         """What has come since a mark of this lake."""
         return self._opened().changes(after)
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
-        """Every fact of the records with a number above ``after``."""
-        return self._walk(lambda: self._facts.after(after))
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records with a number above ``after``; with ``fields``, of their fields only these."""
+        return self._walk(lambda: self._facts.after(after, fields))
 
     def kept(self, kind: str, key: str) -> bytes | None:
         """What was kept last under this name, or None."""

@@ -163,9 +163,9 @@ class LakeStore:
         """What has come since a mark of this lake."""
         return self._now().changes(after)
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
-        """Every fact of the records with a number above ``after``."""
-        return self.walk(lambda now: now.facts_after(after))
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records with a number above ``after``; with ``fields``, of their fields only these."""
+        return self.walk(lambda now: now.facts_after(after, fields))
 
     def refusals(self) -> Iterator[Refusal]:
         """A lake refuses nothing."""

@@ -50,6 +50,10 @@ WIDE: Final = (
     "FROM fact f LEFT JOIN place p ON p.id = f.place LEFT JOIN text t ON t.id = f.signer"
 )
 WIDE_OF: Final = f"{WIDE} WHERE f.id = ?"
+_WIDE_PLACES: Final = MappingProxyType(
+    {"Type": 1, "Group": 3, "App": 4, "Name": 5, "TAI": 6, "Data-Length": 7, "Signed-By": 8}
+)
+"""Where the value of a field stands in a row of ``WIDE``."""
 
 _HEADER_COLUMNS: Final = "SELECT f.kind, f.digest, n.value, h.position, v.value FROM"
 _HEADER_JOINS: Final = "CROSS JOIN fact f ON f.id = h.record"
@@ -322,19 +326,40 @@ def of_record(connection: apsw.Connection, predicate: str, number: int) -> Itera
             yield from _inner(inner_kind, connection.execute(INNER_OF, (outer_kind, number)))
 
 
-def after(connection: apsw.Connection, number: int) -> Iterator[Fact]:
-    """Every fact of the records above this number: one walk per table, from there on."""
+def after(connection: apsw.Connection, number: int, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+    """Every fact of the records above this number: one walk per table, from there on.
+
+    With ``fields``, of their fields only these: most rules read few, and a signature is the dearest field of all.
+    """
     for values in _haves(connection.execute(f"{HAVE} WHERE id > ?", (number,))):
         yield relations.HAVE, values
-    for values in _wide_fields(connection, connection.execute(f"{WIDE} WHERE f.id > ?", (number,))):
-        yield relations.FIELD, values
-    for values in _header_fields(connection, f"{HEADERS} WHERE h.record > ?", (number,)):
+    for values in _fields_after(connection, number, fields):
         yield relations.FIELD, values
     for values in _links(connection.execute(f"{LINKS} WHERE l.record > ?", (number,))):
         yield relations.RECORD_LINK, values
     for predicate, (outer_kind, inner_kind) in _KINDS.items():
         for values in _inner(inner_kind, connection.execute(f"{INNER} AND id > ?", (outer_kind, number))):
             yield predicate, values
+
+
+def _fields_after(connection: apsw.Connection, number: int, fields: frozenset[str] | None) -> Iterator[Tuple]:
+    rows = connection.execute(f"{WIDE} WHERE f.id > ?", (number,))
+    if fields is None or "Signature" in fields:
+        found = chain(
+            _wide_fields(connection, rows), _header_fields(connection, f"{HEADERS} WHERE h.record > ?", (number,))
+        )
+        yield from found if fields is None else (values for values in found if values[1] in fields)
+        return
+    columns = [(name, place, COLUMNS[name].decode) for name, place in _WIDE_PLACES.items() if name in fields]
+    if columns:
+        for row in rows:
+            own = coding.hash_text(row[1], row[2])
+            for name, place, decode in columns:
+                if (value := row[place]) is not None:
+                    yield own, name, _FIRST, value if decode is None else decode(value)
+    if fields - _WIDE_PLACES.keys():
+        headers = _header_fields(connection, f"{HEADERS} WHERE h.record > ?", (number,))
+        yield from (values for values in headers if values[1] in fields)
 
 
 def matching(connection: apsw.Connection, predicate: str, pattern: Pattern) -> Iterator[Tuple]:

@@ -82,9 +82,9 @@ class SqliteSnapshot:
         with faults.translated(self._moment.path):
             return changes.since(self._moment.connection, after)
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
-        """Every fact of the records with an id above ``after``."""
-        return self._moment.walk(lambda connection: facts.after(connection, after))
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``; with ``fields``, of their fields only these."""
+        return self._moment.walk(lambda connection: facts.after(connection, after, fields))
 
     def kept(self, kind: str, key: str) -> bytes | None:
         """What was kept last under this name, or None."""

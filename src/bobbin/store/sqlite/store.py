@@ -413,9 +413,9 @@ class SqliteStore:
         with self.snapshot() as now:
             return now.changes(after)
 
-    def facts_after(self, after: StoreRecordId) -> Iterator[Fact]:
-        """Every fact of the records with an id above ``after``."""
-        return self.walk(lambda connection: facts.after(connection, after))
+    def facts_after(self, after: StoreRecordId, fields: frozenset[str] | None = None) -> Iterator[Fact]:
+        """Every fact of the records with an id above ``after``; with ``fields``, of their fields only these."""
+        return self.walk(lambda connection: facts.after(connection, after, fields))
 
     def kept(self, kind: str, key: str) -> bytes | None:
         """What was kept last under this name, or None."""
