@@ -30,7 +30,7 @@ UPGRADE ?=
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 
 .PHONY: help setup setup-fuzz demo test evidence check format bench bench-network fuzz simulate rewrite docs lock clean
-.PHONY: git node syncthing
+.PHONY: chromium git node syncthing valgrind
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | sed 's/bench-%/bench-<name>/' | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -41,6 +41,9 @@ setup: ## build .venv from the locks
 setup-fuzz:
 	@scripts/environment fuzz
 
+chromium:
+	@scripts/system-packages chromium
+
 git:
 	@scripts/system-packages git
 
@@ -50,10 +53,13 @@ node:
 syncthing:
 	@scripts/system-packages syncthing
 
+valgrind:
+	@scripts/system-packages valgrind
+
 demo: setup ## a tour of the product, in a temporary folder
 	@$(PY) -m demo
 
-test: setup git node ## the whole suite, on fixed samples
+test: setup chromium git node valgrind ## the whole suite, on fixed samples
 	$(PYTEST) --hypothesis-profile=test
 
 check: setup git ## the one command before a commit: format, lint, types, imports, fast tests
@@ -98,4 +104,5 @@ lock: setup ## make requirements/*.lock again from pyproject.toml
 
 clean: ## remove everything make made
 	rm -rf $(VENV) .venv.lock site build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -f src/bobbin/native/liblazily.*
 	find . -name node_modules -prune -exec rm -rf {} + -o -name __pycache__ -prune -exec rm -rf {} +

@@ -73,9 +73,11 @@ def shared_fixtures() -> Callable[..., Path]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses Spark is slow: it starts a Java."""
+    """Whatever uses Spark is slow, since it starts a Java; so is what ``slow_tests.txt`` names."""
+    lines = (Path(__file__).parent / "slow_tests.txt").read_text("utf-8").splitlines()
+    named = {line for line in lines if not line.startswith("#")}
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if "spark" in getattr(item, "fixturenames", ()) or item.nodeid.partition("[")[0] in named:
             item.add_marker(pytest.mark.slow)
 
 

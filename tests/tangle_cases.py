@@ -6,7 +6,7 @@ from bobbin.tangles import modern_frames
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId, decode
 from bobbin.tangles.modern_frames import ModernFrame, ModernLimits, Parcel
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import Pair, held, modern_pair, store_of
 
 AUTHOR = Author()
@@ -15,7 +15,7 @@ ACCOUNT = AUTHOR.account_messages
 
 @cache
 def long_feed() -> list[Message]:
-    return AUTHOR.feed(1000)
+    return AUTHOR.line(1000)
 
 
 def pair_of(

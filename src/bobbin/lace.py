@@ -39,6 +39,7 @@ from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
 from bobbin.runtime.clock import tai_now
 from bobbin.runtime.exchanging import Exchanging
+from bobbin.runtime.viewing import Viewing
 from bobbin.store.base import (
     Finding,
     Listed,
@@ -77,7 +78,7 @@ class RefusedRecord(UsageError):
     """The record was removed on purpose earlier, and nobody has lifted the refusal since. Nothing was stored."""
 
 
-class Lace(Exchanging, AbstractContextManager["Lace"]):
+class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
     """An open lace. Get one from ``Lace.create`` or ``Lace.open``, and close it or use it in a ``with``."""
 
     def __init__(self, layout: Layout, settings: Settings, store: Store) -> None:

@@ -79,3 +79,8 @@ SELECTOR_DENY_ALL: Final = "SelectHave(P) :- Have(P), not Have(P).\n"
 
 TANGLE_APP: Final = "pzp"
 """The app of every record that is a message of a tangle."""
+
+# ---- reactive -----------------------------------------------------------------------------------------------------
+
+STAMP_AHEAD_US_MAX: Final = 60_000_000
+"""How far ahead of the local clock a replicated write may claim to be. One from far ahead would win for as long."""

@@ -17,7 +17,7 @@ from bobbin.tangles.ranges import Range
 from bobbin.tangles.session_effects import Commit, Effect, Finished, Notify
 from bobbin.tangles.session_events import Committed, Event, OpenRuns
 from bobbin.tangles.tangle import Tangle
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import Pair, modern_pair, phase_pair, store_of, sync
 
 
@@ -33,7 +33,7 @@ def ids_of(frame: Frame) -> set[MessageId]:
 def test_a_want_is_of_what_the_other_side_has() -> None:
     """TG-004, TG-006: own have first, then the other's, with the own goal."""
     author = Author()
-    feed = author.feed(9)
+    feed = author.line(9)
     tangle = feed[0].id
     opener = store_of([*author.account_messages, *feed[:5]], {tangle: "newest-3"})
     answerer = store_of([*author.account_messages, *feed], {tangle: "newest-2"})
@@ -65,11 +65,11 @@ def test_the_messages_sent_are_those_of_all_rounds() -> None:
 def test_account_messages_go_out_in_the_last_phase() -> None:
     """TG-022: a key that the other side does not know comes with what it signed, before it."""
     author = Author()
-    feed = author.feed(3)
+    feed = author.line(3)
     key = author.add_key("later")
     tangle = feed[0].id
     structure = store_of(feed, {}).tangle(tangle)
-    feed.append(author.post("by the new key", structure))
+    feed.append(author.say("by the new key", structure))
     opener = store_of([*author.account_messages, *feed], {tangle: "all"})
     answerer = store_of([author.account_messages[0], *feed[:-1]], {tangle: "all"})
     pair = phase_pair(opener, answerer)
@@ -84,7 +84,7 @@ def test_account_messages_go_out_in_the_last_phase() -> None:
 def test_a_want_is_decided_once_in_a_run() -> None:
     """TG-025: a goal that changes while a run is under way changes neither its filters nor what it takes."""
     author = Author()
-    feed = author.feed(8)
+    feed = author.line(8)
     tangle = feed[0].id
     opener = store_of([*author.account_messages, *feed[:5]], {tangle: "all"})
     answerer = store_of([*author.account_messages, *feed], {tangle: "all"})
@@ -104,7 +104,7 @@ def test_a_want_is_decided_once_in_a_run() -> None:
 def test_what_one_round_hides_another_shows() -> None:
     """TG-028: the round is part of an item, so a filter that hides a message in one round shows it in the next."""
     author = Author()
-    feed = author.feed(6)
+    feed = author.line(6)
     tangle = feed[0].id
     exchange = Exchange(store_of([*author.account_messages, *feed], {}))
     hidden = feed[3].id
@@ -118,7 +118,7 @@ def test_what_one_round_hides_another_shows() -> None:
 def test_an_erased_message_does_not_raise_what_is_had() -> None:
     """TG-083: what is had reaches up to the deepest message with data, and begins at the root whatever that has."""
     author = Author()
-    feed = author.feed(6)
+    feed = author.line(6)
     tangle = feed[0].id
     store = store_of([*author.account_messages, *feed], {})
     exchange = Exchange(store)
@@ -132,11 +132,11 @@ def test_an_erased_message_does_not_raise_what_is_had() -> None:
 def test_account_messages_end_at_the_tips_that_are_named() -> None:
     """TG-036: what came into the account after a message was written is not needed to check it."""
     author = Author()
-    feed = author.feed(2)
+    feed = author.line(2)
     later = author.add_key("later")
     exchange = Exchange(store_of([*author.account_messages, *feed], {}))
     assert exchange.account_messages_for([feed[1].id]) == [author.account.id]
-    last = author.post("by the new key", Tangle(feed[0].id, feed))
+    last = author.say("by the new key", Tangle(feed[0].id, feed))
     exchange = Exchange(store_of([*author.account_messages, *feed, last], {}))
     assert exchange.account_messages_for([feed[1].id, last.id]) == [author.account.id, later.id]
 
@@ -145,7 +145,7 @@ def test_account_messages_are_missing_first_and_only_where_the_filter_lacks_them
     """TG-043, TG-101: ids of accounts, then of the range, none that is in the filter; nothing of an empty range."""
     author = Author()
     author.add_key("later")
-    feed = author.feed(3)
+    feed = author.line(3)
     tangle = feed[0].id
     exchange = Exchange(store_of([*author.account_messages, *feed], {}))
     accounts, posts = ([message.id for message in some] for some in (author.account_messages, feed[1:]))
@@ -176,7 +176,7 @@ def test_phase_nine_is_of_before_phase_eight_was_stored() -> None:
 def test_done_is_said_after_the_commit(make: Callable[[MemoryStore, MemoryStore], Pair]) -> None:
     """TG-129: a run is finished only when what it brought is stored, and not in the step that wants it stored."""
     author = Author()
-    feed = author.feed(4)
+    feed = author.line(4)
     tangle = feed[0].id
     full = store_of([*author.account_messages, *feed], {tangle: "all"})
     pair = make(store_of(author.account_messages, {tangle: "all"}), full)
@@ -219,7 +219,7 @@ def test_two_runs_on_one_stream_have_two_salts() -> None:
 def test_only_the_side_that_asks_opens() -> None:
     """TG-098: a session says nothing before it is told to open runs, and answers whoever does."""
     author = Author()
-    feed = author.feed(3)
+    feed = author.line(3)
     tangle = feed[0].id
     pair = phase_pair(store_of([*author.account_messages, *feed], {tangle: "all"}), store_of([], {tangle: "all"}))
     assert not pair.log

@@ -53,7 +53,7 @@ def _end_nodes(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/tangles.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/reactive.md", "docs/tangles.md"])
 def test_every_example_says_what_the_page_says(page: str, tmp_path: Path) -> None:
     examples = _examples(REPOSITORY / page)
     assert len(examples) > 5

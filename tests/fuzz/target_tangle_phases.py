@@ -15,7 +15,7 @@ from bobbin.tangles.session import Session, SessionConfig
 from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.session_events import Added, Event, OpenRuns, Received, Undecodable
 from bobbin.tangles.session_memory import perform
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
 
 _LIMITS = FrameLimits(filter=FilterLimits(bits_max=1 << 16), ids_max=500, messages_max=100)
@@ -26,7 +26,7 @@ _CODES = {"malformed-phase", "malformed-filter"}
 def world() -> tuple[Message, ...]:
     """An account and a feed of it."""
     author = Author()
-    return (*author.account_messages, *author.feed(6))
+    return (*author.account_messages, *author.line(6))
 
 
 def one_input(data: bytes) -> None:

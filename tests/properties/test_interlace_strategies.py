@@ -17,7 +17,7 @@ from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.messages import Hello
 from bobbin.interlace.result import Result
 from bobbin.policy.claims import ClaimedField
-from bobbin.profile import PARTITION_PREFIX_LENGTH
+from bobbin.profile import PARTITION_PREFIX_LENGTH, PARTITION_PREFIX_LENGTH_MAX
 from bobbin.records.record import Plex
 from bobbin.simulator.holdings import MemoryHoldings
 from tests.policy_worlds import EVERYTHING
@@ -84,6 +84,12 @@ def _draw_lies(random: Random) -> Lies | None:
     return Lies(seed=random.getrandbits(32), invented=tuple(invented))
 
 
+def _draw_prefix(random: Random) -> dict[str, str]:
+    """How long the prefixes of partitions are at first. From 12 on they are longer than the names of records."""
+    length = random.choice((None, None, 1, 1, 3, 11, 12, 43, random.randint(1, PARTITION_PREFIX_LENGTH_MAX)))
+    return {} if length is None else {PARTITION_PREFIX_LENGTH: str(length)}
+
+
 def _tally(meeting: Meeting, results: tuple[Result, Result]) -> Counter[str]:
     """How often each way was gone, and how many claims are held that are not so."""
     told = Counter(way for one in results for way in one.strategies)
@@ -114,7 +120,7 @@ def _lead_where_a_listing_leads(seed: int) -> Counter[str]:
     here, there = _stores(random)
     rules = random.choice(_RULES)
     lies = _draw_lies(random), _draw_lies(random)
-    parameters = random.choice(({}, {PARTITION_PREFIX_LENGTH: "1"}))
+    parameters = _draw_prefix(random)
     drawn, of_right = _draw(random), _draw(random)
     sides = [(holdings_of(here, lies[0]), holdings_of(there, lies[1])) for _ in range(2)]
     listing = meet(*sides[0], *rules, service=_LISTING, parameters=parameters)
@@ -194,7 +200,8 @@ def test_an_exchange_that_goes_on_from_a_cursor_ends_the_same(seed: int) -> None
     rules = random.choice((EVERYTHING, BY_GROUP, _BY_TIME, _BY_ALL))
     lies = _draw_lies(random), _draw_lies(random)
     here, there = map(holdings_of, _stores(random), lies)
-    meet(here, there, rules, signed=True, **_draw(random)).run()
+    parameters = _draw_prefix(random)
+    meet(here, there, rules, signed=True, **_draw(random) | {"parameters": parameters}).run()
     for holdings in (here, there):
         for name in random.sample(sorted(holdings.records), min(len(holdings.records), random.choice((0, 3, 200)))):
             holdings.remove(name)
@@ -202,8 +209,9 @@ def test_an_exchange_that_goes_on_from_a_cursor_ends_the_same(seed: int) -> None
         for one in random.sample(_POOL, random.choice((0, 2, 30))):
             holdings.put(one)
     anew = holdings_of(here.records.values(), lies[0]), holdings_of(there.records.values(), lies[1])
-    fresh = meet(*anew, rules, signed=True, service=_LISTING)
-    going_on = meet(here, there, rules, signed=True, right=_draw(random), **_draw(random))
+    fresh = meet(*anew, rules, signed=True, service=_LISTING, parameters=parameters)
+    drawn = _draw(random) | {"parameters": parameters}
+    going_on = meet(here, there, rules, signed=True, right=_draw(random), **drawn)
     assert _bare(fresh.run()) == _bare(going_on.run())
     assert _claims(fresh) == _claims(going_on)
 

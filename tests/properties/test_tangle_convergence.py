@@ -13,7 +13,7 @@ from bobbin.tangles.modern_frames import decode as decode_modern
 from bobbin.tangles.modern_turns import SpanLimits
 from bobbin.tangles.session import SessionConfig
 from tests.properties.effort import scaled
-from tests.tangle_messages import Author, accounts_of, closed, thread
+from tests.support.tangle_messages import Author, accounts_of, closed, thread
 from tests.tangle_pairs import Pair, held, modern_pair, phase_pair, store_of, sync
 
 _GOALS = ("all", "newest-1", "newest-3", "newest-8", "none")
@@ -24,7 +24,7 @@ def _shape(random: Random, author: Author) -> list[Message]:
     count = random.choice((0, 1, 3, 12, 40))
     kind = random.randrange(4)
     if kind == 0:
-        return author.feed(count)
+        return author.line(count)
     if kind == 1:
         return author.star(count)
     return author.weave(random, count, moot=kind == 2)

@@ -9,7 +9,7 @@ from tests.tangle_pairs import sync
 
 @pytest.mark.parametrize("opener", [0, 1])
 def test_what_was_appended_takes_one_round_trip_for_the_side_that_lacks_it(opener: int) -> None:
-    messages = AUTHOR.feed(50)
+    messages = AUTHOR.line(50)
     pair = pair_of(messages[:-5], messages)
     sync(pair, messages[0].id, opener)
     assert_converged(pair, messages[0].id, 51)
@@ -31,9 +31,9 @@ def test_nothing_goes_out_before_what_it_comes_after(opener: int) -> None:
     root, short, long = AUTHOR.star(2)
     tangle = root.id
     branch = Tangle(tangle, [root, long])
-    deeper = [AUTHOR.post("deeper", branch)]
+    deeper = [AUTHOR.say("deeper", branch)]
     branch.add(deeper[0])
-    deeper.append(AUTHOR.post("deeper still", branch))
+    deeper.append(AUTHOR.say("deeper still", branch))
     pair = pair_of([root, short], [root, long, *deeper])
     sync(pair, tangle, opener)
     assert_converged(pair, tangle, 5)

@@ -15,7 +15,7 @@ from bobbin.tangles.ranges import Range
 from bobbin.tangles.session import SessionConfig
 from bobbin.tangles.session_events import Received
 from tests.properties.effort import scaled
-from tests.tangle_messages import Author, closed
+from tests.support.tangle_messages import Author, closed
 from tests.tangle_pairs import Pair, held, modern_pair, phase_pair, store_of, sync
 
 _FRAMES_MAX = 400

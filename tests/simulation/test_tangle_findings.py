@@ -18,14 +18,14 @@ from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message
 from bobbin.tangles.tangle import Tangle
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import held, modern_pair, store_of, sync
 
 
 def two_tangles(author: Author) -> tuple[list[Message], Message, Message]:
     """A feed, the root of a thread, and an answer that stands in both."""
-    feed, thread = author.feed(2), author.post("topic")
-    reply = author.post("answer", Tangle(feed[0].id, feed), Tangle(thread.id, [thread]))
+    feed, thread = author.line(2), author.say("topic")
+    reply = author.say("answer", Tangle(feed[0].id, feed), Tangle(thread.id, [thread]))
     return feed, thread, reply
 
 
@@ -91,13 +91,13 @@ def test_data_that_comes_and_goes_in_one_commit(tmp_path: Path) -> None:
     # In nine phases what comes for the newest messages may be let go at once. Where that was the data of a message
     # that was kept without, the store was asked to keep it without data a second time, and refused the whole commit.
     author = Author()
-    feed = author.feed(8)
+    feed = author.line(8)
     with open_store(tmp_path / "records.db", create=True, now=lambda: 0) as store:
         tangles = TangleStore(store.tangles)
         tangles.commit([*author.account_messages, *feed], tangle=feed[0].id, newest=2)
         erased = next(one for one in feed[1:] if one.id in tangles.tangle(feed[0].id))
         assert not tangles.tangle(feed[0].id).has_data(erased.id)
-        later = author.post("later", Tangle(feed[0].id, feed))
+        later = author.say("later", Tangle(feed[0].id, feed))
         done = tangles.commit([erased, later], tangle=feed[0].id, newest=2)
         assert done.added == (later.id,)
         assert not tangles.tangle(feed[0].id).has_data(erased.id)
@@ -139,7 +139,7 @@ def test_a_run_that_is_repeated_sends_no_account_to_a_side_that_wants_nothing(op
     tangle = star[0].id
     known = [*author.account_messages]
     author.add_key("of which nobody was told")
-    beside = author.post("beside", Tangle(tangle, star[:1]))
+    beside = author.say("beside", Tangle(tangle, star[:1]))
     giver = store_of([*known, *star, beside], {})
     taker = store_of([*known, *star], {tangle: "all"})
     pair = modern_pair(giver, taker)
@@ -154,7 +154,7 @@ def test_pruning_spares_what_another_tangle_needs() -> None:
     # Seed 1062: with the newest of a feed to be kept, the answer in a thread was let go with the rest of the feed.
     author = Author()
     feed, thread, reply = two_tangles(author)
-    later = author.post("later", Tangle(feed[0].id, [*feed, reply]))
+    later = author.say("later", Tangle(feed[0].id, [*feed, reply]))
     store = store_of([*author.account_messages, *feed, thread, reply, later], {})
     store.prune_newest(feed[0].id, 1)
     assert reply.id in {message.id for message in store if message.has_data}

@@ -13,6 +13,9 @@ from bobbin.cli.commands.facts import facts
 from bobbin.cli.commands.follow import follow
 from bobbin.cli.commands.fsck import fsck
 from bobbin.cli.commands.get import get
+from bobbin.cli.commands.graph_dump import graph_dump
+from bobbin.cli.commands.graph_serve import graph_serve
+from bobbin.cli.commands.graph_watch import graph_watch
 from bobbin.cli.commands.import_ import import_
 from bobbin.cli.commands.init import init
 from bobbin.cli.commands.key import key_list, key_new, key_show
@@ -53,6 +56,7 @@ from bobbin.cli.commands.replay import replay
 from bobbin.cli.commands.serve import serve
 from bobbin.cli.commands.show import show
 from bobbin.cli.commands.sign import sign
+from bobbin.cli.commands.signal_serve import signal_serve
 from bobbin.cli.commands.stat import stat
 from bobbin.cli.commands.statement import statement_check, statement_show
 from bobbin.cli.commands.sync import sync
@@ -100,6 +104,8 @@ peers = typer.Typer(no_args_is_help=True, help="Known peers: list, show, add, re
 remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewhere: get, list, put.")
 tangle = typer.Typer(no_args_is_help=True, help="Histories of signed messages that name what they come after.")
 tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, list.")
+signal = typer.Typer(no_args_is_help=True, help="Rooms in which peers find each other: serve.")
+graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump.")
 pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
 lake = typer.Typer(no_args_is_help=True, help="A lake, the folder of tables that jobs read and write: look, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
@@ -204,6 +210,12 @@ _add(peers, "list", peers_list)
 _add(peers, "show", peers_show)
 _add(peers, "add", peers_add)
 _add(peers, "remove", peers_remove)
+app.add_typer(signal, name="signal", rich_help_panel=NODE)
+_add(signal, "serve", signal_serve)
+app.add_typer(graph, name="graph", rich_help_panel=NODE)
+_add(graph, "serve", graph_serve)
+_add(graph, "watch", graph_watch)
+_add(graph, "dump", graph_dump)
 _add(app, "links", links, NODE)
 _add(app, "top", top, NODE)
 

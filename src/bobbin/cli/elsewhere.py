@@ -89,7 +89,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     policy: str | None = None
     query_policy: str | None = None
     limits: str | None = None
-    strategy: str = "auto"
+    strategy: str | None = None
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -180,6 +180,10 @@ def find_elsewhere(folder: Path, peer: str, demands: Demands, chosen: Chosen) ->
     from bobbin.runtime.connection import is_address
     from bobbin.wire import address as addresses
 
+    if peer.startswith("net:"):
+        raise UsageError(
+            f"{peer[:80]} is the address of a PZP peer, which `bobbin tangle sync` takes; PEER is {_FORMS}"
+        )
     if demands.trust_new is None:
         check_given(demands.peers)
     elif demands.peers is not None and not demands.peers.parent.is_dir():
@@ -271,7 +275,7 @@ def _terms(known: "Peers", entry: "PeerEntry | None", chosen: Chosen) -> Terms:
         limits=limits,
         budgets=BUDGETS[profile],
         texts={} if own is None else texts_of(own, query=files["query"]),
-        strategy=chosen.strategy,
+        strategy=chosen.strategy or (entry.strategy if entry is not None and entry.strategy else "auto"),
     )
 
 

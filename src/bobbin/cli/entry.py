@@ -73,7 +73,8 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _report_typer(as_json: bool, error: typer.TyperException) -> int:
-    message = error.format_message()
+    # The library below says first which of its checks it was.
+    message = error.format_message().replace(": Value error, ", ": ")
     if message:
         context = getattr(error, "ctx", None)
         option = getattr(error, "option_name", None)

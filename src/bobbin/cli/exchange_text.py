@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bobbin.policy.executables import Part
     from bobbin.runtime.accounts import Agreed, Explained, SyncReport
 
+_DIRECT: Final = "direct"
+"""The way of two laces in one process, which needs no words."""
 SHOWN_MAX: Final = 20
 """Records of one kind that are listed for people; programs get all."""
 
@@ -100,9 +102,12 @@ def account(out: Output, report: "SyncReport") -> Iterator[str]:
     yield from _listed(out, "refused", _removed(report.refused), report.places, fg="yellow")
     yield from _listed(out, "refused there", _removed(report.refused_there), report.places, fg="yellow")
     yield f"{'phases':<14} {_phases(report)}"
+    ways = [way for result in report.rounds for way in result.strategies]
+    if set(ways) - {_DIRECT}:
+        yield f"{'found out by':<14} {', '.join(ways)}"
     for result in report.rounds:
         for why in result.fallbacks:
-            yield f"{'fell back':<14} {out.style(f'to partitions, because a sketch was of no use: {why}')}"
+            yield f"{'fell back':<14} {out.style(f'to telling it plainly: {why}')}"
     for number, result in enumerate(report.rounds[:-1], start=1):
         moved = f"{len(result.received):,} received, {len(result.sent):,} sent"
         limit = result.limit or next((there.limit for there in report.peer_rounds[number - 1 : number]), None)
@@ -197,7 +202,7 @@ def ledger(out: Output, report: "SyncReport") -> Iterator[str]:
     yield out.style(f"  advertised      {count_text(len(told.advertised), 'record')}{fields}")
     yield f"  summaries       {count_text(told.summaries, 'partition')}: how many records, and a root over them"
     if told.sketches:
-        yield f"  sketches        {count_text(told.sketches, 'block')}: about everything advertised, as a whole"
+        yield f"  as a whole      {count_text(told.sketches, 'block')}: counts, roots, symbols or ids over all of it"
     yield f"  requested       {count_text(len(told.requested), 'record')}: that we lacked them, and want them"
     yield f"  sent            {count_text(len(told.sent), 'record')}"
     yield "what the peer claimed"

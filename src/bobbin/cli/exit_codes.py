@@ -40,7 +40,7 @@ MEANING: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.INTEGRITY: "The lace itself is not what it should be, `lace.toml` and key files included: "
         "damaged bytes, readable secrets. Or a known peer has proven another key than the known one.",
         ExitCode.RESOURCE: "The machine failed: disk full, no permission, a file to read or a folder to write to is "
-        "missing. Or a certificate is not the right one. What was acknowledged stays.",
+        "missing. Or there is no such host, or a certificate is not the right one. What was acknowledged stays.",
         ExitCode.TRY_AGAIN: "The machine or the network failed in a way that may pass: another process holds the "
         "store, a peer cannot be reached, no node runs. Try again.",
         ExitCode.PEER: "A remote side broke the protocol, is not who it should be, or does not let us in. Nothing of "

@@ -57,8 +57,10 @@ class StrategyChoice(StrEnum):
 
 
 StrategyOption = Annotated[
-    StrategyChoice,
-    typer.Option("--strategy", help="How the sides find out what the other offers. auto: what costs least."),
+    StrategyChoice | None,
+    typer.Option(
+        "--strategy", help="How the sides find out what the other offers. Default: as noted for the peer, else auto."
+    ),
 ]
 
 

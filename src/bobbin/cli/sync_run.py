@@ -82,7 +82,7 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
             peer_query_policy=queries[1],
             limits=PROFILES[profile],
             budgets=BUDGETS[profile],
-            strategy=chosen.strategy,
+            strategy=chosen.strategy or "auto",
             rounds=asked.rounds,
             through_codec=asked.through_codec,
             dry_run=asked.dry_run,

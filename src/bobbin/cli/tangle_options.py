@@ -58,15 +58,62 @@ def read_data(text: str | None, file: str | None) -> "dict[str, Json]":
     try:
         value = parse(raw)
     except MalformedText as error:
-        raise UsageError(f"the data of a message is a JSON object: {error}") from error
+        why = "these bytes are no text in UTF-8" if isinstance(raw, bytes) and not _is_text(raw) else str(error)
+        raise UsageError(f"the data of a message is a JSON object: {why}") from error
     if not isinstance(value, dict):
         raise UsageError('the data of a message is a JSON object, as in {"text":"hello"}')
+    _check_names(raw)
     return value
 
 
-def resolve(lace: "Lace", text: str) -> str:
-    """The id that a text names in a lace."""
-    return lace.tangles.resolve(text)
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_names(raw: str | bytes) -> None:
+    """Refuse an object with a name twice: readers keep the last value, and the first would be lost without a word."""
+    import json
+    from collections import Counter
+
+    def check(pairs: list[tuple[str, object]]) -> None:
+        for name, count in Counter(name for name, _ in pairs).items():
+            if count > 1:
+                raise UsageError(
+                    f"the data of a message names {name[:80]!r} twice in one object; only one could be kept"
+                )
+
+    try:
+        # Numbers of any length are fine here: they have been read already.
+        json.loads(raw, object_pairs_hook=check, parse_int=str)
+    except RecursionError as error:
+        raise UsageError("the data of a message is nested too deeply") from error
+
+
+def resolve(lace: "Lace", text: str, *, option: str | None = None) -> str:
+    """The id that a text names in a lace. ``option`` is where the text stood, if not in the place of a tangle."""
+    try:
+        return lace.tangles.resolve(text)
+    except UsageError as error:
+        if option is None:
+            raise
+        raise UsageError(f"{option}: {error}") from error
+
+
+@contextmanager
+def advising(lace: "Lace") -> "Iterator[None]":
+    """Where it is not clear whom a message speaks for, say what to type."""
+    from bobbin.runtime.tangle_writing import NoAccount, SeveralAccounts
+
+    try:
+        yield
+    except NoAccount as error:
+        raise UsageError(f"{error}; begin one with: bobbin tangle new {lace.path} account") from error
+    except SeveralAccounts as error:
+        raise UsageError(f"{error}; say which one is meant with --account") from error
 
 
 @contextmanager

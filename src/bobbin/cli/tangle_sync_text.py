@@ -53,6 +53,7 @@ class Account:
                     "tangle": run.tangle,
                     "role": str(run.role),
                     "sent": run.sent,
+                    "received": run.received,
                     "added": list(run.added),
                     "refused": [
                         {
@@ -99,7 +100,10 @@ class Account:
 
 
 def _run_lines(out: Output, run: "Finished") -> list[str]:
-    parts = [f"{count_text(len(run.added), 'message')} came, {run.sent:,} sent"]
+    # In the nine phases what is known comes along by design; elsewhere somebody may wonder that the peer counts more.
+    known = run.received - len(run.added) - len(run.refused) if run.turns else 0
+    more = f" ({known:,} more {'was' if known == 1 else 'were'} here already)" if known > 0 else ""
+    parts = [f"{count_text(len(run.added), 'message')} came{more}, {run.sent:,} sent"]
     if run.agreed is True:
         parts.append(out.style("both have the same", fg="green"))
     elif run.agreed is False:

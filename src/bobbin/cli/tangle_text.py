@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bobbin.cli.output import Json, Output
-from bobbin.cli.text import printable
+from bobbin.cli.text import count_text, printable
 
 if TYPE_CHECKING:
     from bobbin.runtime.tangle_writing import Tangles
@@ -40,7 +40,7 @@ def standing(tangles: "Tangles", tangle: "MessageId", id: "MessageId") -> tuple[
     if judgement.rule is not None:
         return str(judgement.mark), str(judgement.rule)
     if judgement.missing:
-        return str(judgement.mark), f"waits for {len(judgement.missing)} messages"
+        return str(judgement.mark), f"waits for {count_text(len(judgement.missing), 'message')}"
     return str(judgement.mark), None
 
 
@@ -71,6 +71,13 @@ def message_line(out: Output, tangles: "Tangles", tangle: "MessageId", message: 
     return f"{out.style(short(message.id), bold=True)}  {out.style(words, dim=not message.has_data)}{remark}"
 
 
+def kind_word(structure: "Tangle") -> str | None:
+    """What a tangle is, in the word by which `bobbin tangle new` begins one; None where its root is not here."""
+    from bobbin.tangles.tangle import Kind
+
+    return "thread" if structure.kind is Kind.WEAVE else None if structure.kind is None else str(structure.kind)
+
+
 def tangle_value(tangles: "Tangles", structure: "Tangle") -> dict[str, Json]:
     """A tangle as a whole, for programs."""
     goal = tangles.shelf.goal(structure.id)
@@ -78,7 +85,8 @@ def tangle_value(tangles: "Tangles", structure: "Tangle") -> dict[str, Json]:
     proven = tangles.proven(structure.id)
     return {
         "tangle": structure.id,
-        "kind": None if structure.kind is None else str(structure.kind),
+        "kind": kind_word(structure),
+        "stands_in": [] if root is None else sorted(root.places),
         "account": None if root is None else root.account,
         "domain": None if root is None else root.domain,
         "goal": None if goal is None else goal.text,

@@ -98,7 +98,7 @@ def read_private(path: Path) -> bytes:
     check_folder(path.parent)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
-        _check_private(path, os.fstat(stream.fileno()))
+        check_private(path, os.fstat(stream.fileno()))
         return stream.read(_FILE_BYTES_MAX + 1)
 
 
@@ -108,7 +108,8 @@ def check_folder(folder: Path) -> None:
         raise KeyFileError(f"{folder} can be written by others; mend it with: chmod 700 {folder}")
 
 
-def _check_private(path: Path, status: os.stat_result) -> None:
+def check_private(path: Path, status: os.stat_result) -> None:
+    """Refuse a file that others can read, or that is somebody else's."""
     if not stat.S_ISREG(status.st_mode):
         raise KeyFileError(f"{path} is not a regular file")
     if status.st_mode & _OTHERS:

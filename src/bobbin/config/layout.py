@@ -7,6 +7,7 @@
     ├── records.db         the store (SQLite; beside it -wal and -shm while it is open)
     ├── peers.toml         0600, who is known: keys, addresses, policies; only where there are known peers
     ├── node.sock          0600, where a running node answers its operator
+    ├── graph.sock         0600, where `bobbin graph serve` shows its graph to the owner
     ├── tls/               0700, the certificate that a node made for itself
     │   ├── certificate.pem
     │   └── key.pem        0600
@@ -32,6 +33,7 @@ KEY_SUFFIX: Final = ".key"
 ACCOUNT_KEY_SUFFIX: Final = ".ed25519"
 PEERS_FILE: Final = "peers.toml"
 NODE_SOCKET: Final = "node.sock"
+GRAPH_SOCKET: Final = "graph.sock"
 TLS_FOLDER: Final = "tls"
 
 _STORE_COMPANIONS: Final = ("-wal", "-shm", "-journal")
@@ -67,6 +69,10 @@ class Layout(Struct, frozen=True):
         return self.folder / NODE_SOCKET
 
     @property
+    def graph_socket(self) -> Path:
+        return self.folder / GRAPH_SOCKET
+
+    @property
     def tls(self) -> Path:
         return self.folder / TLS_FOLDER
 
@@ -84,7 +90,7 @@ class Layout(Struct, frozen=True):
 
     def strangers(self) -> list[str]:
         """Names in the folder that no lace has: what forbids to create one here."""
-        own = {KEYS_FOLDER, PEERS_FILE, NODE_SOCKET, TLS_FOLDER}
+        own = {KEYS_FOLDER, PEERS_FILE, NODE_SOCKET, GRAPH_SOCKET, TLS_FOLDER}
         own |= {RECORDS_FILE, *(RECORDS_FILE + suffix for suffix in _STORE_COMPANIONS)}
         names = (entry.name for entry in self.folder.iterdir())
         return sorted(name for name in names if name not in own and not _LEFTOVER.fullmatch(name))

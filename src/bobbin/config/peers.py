@@ -24,6 +24,7 @@ from bobbin.config.policies import Policies
 from bobbin.config.schema import convert, read_table
 from bobbin.config.sources import MissingFile, Sources, UnusableFile
 from bobbin.errors import BobbinError, UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import NAMES, PROFILES, Limits
 from bobbin.policy.modules import Query, Selector
 from bobbin.records import ids
@@ -81,6 +82,9 @@ class PeerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     policy: Policy = None
     query_policy: QueryPolicy = None
     limits: LimitsChoice = None
+    strategy: Annotated[
+        Strategy | None, Meta(description="How the sides find out what the other offers. `auto`: what costs least.")
+    ] = None
     follow: Annotated[bool, Meta(description="Keep an open link to `address` while the node runs.")] = False
     admit: Annotated[bool, Meta(description="Take links that it opens to us.")] = True
 
@@ -117,6 +121,8 @@ class PeerEntry(Struct, frozen=True, kw_only=True):
     """The name of the limits, with a ``*`` where single ones are replaced; None where the default holds."""
     follow: bool
     admit: bool
+    strategy: Strategy | None = None
+    """None where nothing is written."""
 
 
 class Peers(Struct, frozen=True, kw_only=True):
@@ -330,6 +336,7 @@ def _check(peer: PeerTable, key: str, file: Path, findings: Findings) -> PeerEnt
         profile=_profile(peer.limits),
         follow=peer.follow,
         admit=peer.admit,
+        strategy=peer.strategy,
     )
     if peer.verifier is None and not peer.unproven:
         checker.say(
@@ -414,4 +421,5 @@ def _known(
         certificate=entry.certificate,
         follow=entry.follow,
         admit=entry.admit,
+        strategy=entry.strategy or Strategy.AUTO,
     )

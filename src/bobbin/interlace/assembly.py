@@ -79,18 +79,18 @@ class Assembly:
 
     def expect_held(self, standing: Standing) -> None:
         """What is held is what a standing says. Raises ``Unusable`` if it is not."""
-        self._expect(self._learned.index, standing)
+        self._expect(len(self._learned), self._learned.root, standing)
 
     def take_nothing(self, standing: Standing) -> None:
         """The peer offers nothing. Raises ``Unusable`` where its root says otherwise."""
-        self._expect(ClaimIndex(), standing)
+        self._expect(0, ClaimIndex().root(), standing)
         self._become(self._learned.nothing(), ClaimIndex(), standing)
 
     def take_own(self, standing: Standing, removed: Sequence[str] = (), records: Sequence[Advertisement] = ()) -> None:
         """The peer offers what this side does, without some and with others. Raises ``Unusable`` if it does not."""
         index = self._offers.index.copy()
         index.update(claims_of(records), removed)
-        self._expect(index, standing)
+        self._expect(len(index), index.root(), standing)
         self._become(_made(self._learned.as_claimed(self._offers.bare()), removed, records), index, standing)
 
     def hear_compared(self, part: Compared, records: Sequence[Advertisement], standing: Standing) -> None:
@@ -115,7 +115,7 @@ class Assembly:
         came += records
         index = self._learned.index.copy()
         index.update(claims_of(came), removed)
-        self._expect(index, standing)
+        self._expect(len(index), index.root(), standing)
         self._become(_made(held.copy(), removed, came), index, standing)
 
     def _become(self, claims: Catalogue, index: ClaimIndex, standing: Standing) -> None:
@@ -127,9 +127,9 @@ class Assembly:
             raise Unusable(f"{len(names)} records are named, and {self.ids_max} are the most")
 
     @staticmethod
-    def _expect(index: ClaimIndex, standing: Standing) -> None:
-        if (len(index), index.root()) != (standing.count, standing.root):
-            raise Unusable(f"{len(index)} advertisements have another root than the {standing.count} announced")
+    def _expect(count: int, root: bytes, standing: Standing) -> None:
+        if (count, root) != (standing.count, standing.root):
+            raise Unusable(f"{count} advertisements have another root than the {standing.count} announced")
 
 
 def _names(records: Iterable[str]) -> tuple[str, ...] | None:

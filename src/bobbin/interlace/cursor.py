@@ -15,3 +15,5 @@ class Cursor(Struct, frozen=True, kw_only=True):
     source: str
     schema: Schema
     advertisements: tuple[Advertisement, ...]
+    root: bytes = b""
+    """Of the index of these claims; empty where nobody has made one. It saves hashing them all to say what is held."""

@@ -133,7 +133,7 @@ class Dialogue:
         if self._own is None or self._offers.has_news:
             phase.spoke = True
             phase.news = self._offers.announce()
-            index, held = self._offers.index, self._learned.index.root()[:HELD_BYTES]
+            index, held = self._offers.index, self._learned.root[:HELD_BYTES]
             phase.said = Advertise(part=Standing(count=len(index), root=index.root(), held=held, wish=self._strategy))
         return phase.said
 
@@ -250,7 +250,7 @@ class Dialogue:
 
     def account(self) -> tuple[str | None, str | None]:
         """How the last phase went: the strategy, and why it was given up."""
-        return self._phase.way, self._phase.why
+        return self._plainly.account() if self._is_plain else (self._phase.way, self._phase.why)
 
     def check(self) -> None:
         """Assert what always holds."""

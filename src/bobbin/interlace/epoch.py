@@ -213,6 +213,7 @@ class Epoch:
             source=self.agreement.policy.peer_origin,
             schema=self.terms.schema,
             advertisements=self.learned.advertisements(),
+            root=self.learned.known_root,
         )
 
     def memory(self) -> Memory:
@@ -229,11 +230,11 @@ class Epoch:
             self.agreement.policy.peer_origin,
             self.terms.schema,
         )
-        held = cursor.advertisements if cursor is not None and fits else ()
+        held, root = (cursor.advertisements, cursor.root) if cursor is not None and fits else ((), b"")
         policy = self.agreement.policy
         return Memory(
             offers=Offers(length, policy.own_origin),
-            learned=Learned(length, held, policy.peer_origin, claims_max=self._config.service.claims_max),
+            learned=Learned(length, held, policy.peer_origin, claims_max=self._config.service.claims_max, root=root),
             wants=Wants(),
         )
 

@@ -68,8 +68,9 @@ class Learned:
         source: Origin | None = None,
         *,
         claims_max: int = CLAIMS_MAX,
+        root: bytes = b"",
     ) -> None:
-        """``held``: what a cursor remembers from the last exchange. ``source``: who advertises."""
+        """``held``, ``root``: what a cursor remembers from the last exchange. ``source``: who advertises."""
         self._length = length
         self._claims_max = claims_max
         self._source = source
@@ -79,6 +80,8 @@ class Learned:
         """What was read directly last, and its version then."""
         self._index: ClaimIndex | None = None
         """Of what is held; None until somebody asks, and after a change by partitions. It is never changed itself."""
+        self._root = b""
+        """Of the index of what is held, where that is known without one."""
         self._checked: ClaimIndex | None = None
         """One that was looked at already, for ``check``."""
         self._claimed: set[str] = set()
@@ -97,6 +100,7 @@ class Learned:
         """Those of the block before: the peer's next block answers them."""
         for advertisement in held:
             self._take(advertisement)
+        self._root = root
         self.unsaved = False
         """Whether something has changed since the claims were saved; whoever saves them says so."""
 
@@ -149,6 +153,18 @@ class Learned:
             self._index = ClaimIndex(claims_of(list(self._entries())))
         return self._index
 
+    @property
+    def root(self) -> bytes:
+        """The root of that index. A cursor may know it, and then nothing has to be hashed for it."""
+        if self._index is None and self._root:
+            return self._root
+        return self.index.root()
+
+    @property
+    def known_root(self) -> bytes:
+        """The same, if it is known without making an index; empty if not."""
+        return self._root if self._index is None else self._index.root()
+
     def bare(self) -> Catalogue:
         """What is held, in a catalogue."""
         return self._partitions
@@ -165,6 +181,7 @@ class Learned:
         """The peer claims just this, which was proven. ``index`` is that of ``claims``."""
         if len(claims) > len(self._held):
             self._check_room(len(claims) - len(self._held))
+        self._root = b""
         if not self._held or self._is_all_new:
             # Whoever asks for the changes is told all of it: there is nothing to compare, however much it is.
             self.unsaved = self.unsaved or bool(self._held or claims)
@@ -256,6 +273,8 @@ class Learned:
             self._checked = self._index
             fresh = ClaimIndex(claims_of(list(self._entries())))
             assert self._index.root() == fresh.root(), "the index is of what is held"
+        if self._root:
+            assert self._root == self.index.root(), "what a cursor said is of what is held"
         assert all(record in self._held for record in self._claimed), "what is claimed is held"
         assert self._withdrawn.isdisjoint(self._held), "what is withdrawn is not held"
 
@@ -397,7 +416,7 @@ class Learned:
     def _replace(self, old: Iterable[str], new: Iterable[Advertisement]) -> None:
         """What was held in some place is now this. ``old`` has everything that was held there."""
         incoming = {advertisement.record: advertisement for advertisement in new}
-        self._index = None
+        self._index, self._root = None, b""
         before = set(old)
         if not before:
             self._take_new(incoming)

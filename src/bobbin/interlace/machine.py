@@ -468,6 +468,10 @@ class InterlaceMachine:
         """End before the fixed point. What is still being stored is waited for."""
         if self.phase in (Phase.ENDING, Phase.ENDED):
             return
+        if self.phase is Phase.ADVERTISE and not self._in_epoch().claims_are_whole:
+            # What was given up in a phase that does not come to its end may be why it does not.
+            _, fallback = self._in_epoch().reconciling.account()
+            self._round.note_reconciled(None, fallback)
         self._ending = ending
         if self._transfer is not None and self._transfer.unsettled:
             self._enter(Phase.ENDING)

@@ -14,6 +14,9 @@ from bobbin.interlace.messages import Advertise
 from bobbin.interlace.offers import Offers, Questions
 from bobbin.interlace.reasons import Abort, Reason
 
+DIRECT: Final = "direct"
+"""How a side found out what a peer in the same process offers: it read the peer's own advertisements."""
+
 
 class Reconciling(Protocol):
     """How the advertise phases of one epoch go: block by block, both sides in step."""
@@ -73,11 +76,13 @@ class Plainly:
         self._strategy: Final = strategy
         self._said = Advertise()
         self._heard = Advertise()
+        self._way: str | None = None
 
     def opening(self) -> Advertise:
         """What is offered, or what has changed of it."""
         block = self._offers.opening(self._limits, self._service, direct=self._direct, strategy=self._strategy)
         self._said = block
+        self._way = None
         return block
 
     def hear_opening(self, block: Advertise) -> None:
@@ -108,8 +113,8 @@ class Plainly:
         self._learned.end_phase()
 
     def account(self) -> tuple[str | None, str | None]:
-        """Nothing to tell: this is what every peer does."""
-        return None, None
+        """How the peer told what it offers; nothing where it had nothing new to tell."""
+        return self._way, None
 
     def check(self) -> None:
         """Nothing is kept here but the last blocks."""
@@ -118,6 +123,12 @@ class Plainly:
         if block.part is not None:
             raise Abort(Reason.OUT_OF_PHASE, f"{type(block.part).__name__} came where no sketches were agreed on")
         self._heard = block
+        if block.direct is not None:
+            self._way = DIRECT
+        elif block.partitions:
+            self._way = Strategy.PARTITIONS.value
+        elif block.records and self._way is None:
+            self._way = Strategy.LISTING.value
 
 
 def _calls_for_more(block: Advertise) -> bool:

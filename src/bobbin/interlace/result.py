@@ -26,9 +26,9 @@ class Result(Struct, frozen=True, kw_only=True):
     bytes_sent: int = 0
     iterations: int = 0
     strategies: tuple[str, ...] = ()
-    """How each advertise phase found out what the peer offers, where both sides have the capability for sketches."""
+    """How each advertise phase in which the peer had something to tell found out what it offers."""
     fallbacks: tuple[str, ...] = ()
-    """Why a sketch or a stretch was of no use and partitions were used instead, each time."""
+    """Why what was told of all claims together was of no use, and the peer told them plainly instead, each time."""
     cursor_updated: bool = False
     """Whether a cursor was saved. The machine hands one over; a driver that cannot keep it says so here."""
     fixed_point: bool = False

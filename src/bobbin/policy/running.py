@@ -22,7 +22,7 @@ from bobbin.datalog.local.relation import Relation, relation_of
 from bobbin.datalog.local.table import Row
 from bobbin.datalog.local.values import Values
 from bobbin.datalog.syntax import Program
-from bobbin.facts.relations import FactSource, Tuple
+from bobbin.facts.relations import FIELD, FactSource, Tuple
 from bobbin.policy import vocabulary
 from bobbin.policy.executables import LocalPolicy, Part, PolicyLimitExceeded
 from bobbin.policy.frozen import FrozenProgram, Pool
@@ -235,6 +235,12 @@ def slice_of(source: Source, arity: int) -> tuple[str | None, ...]:
     """The pattern that asks for exactly what a relation holds."""
     position = None if source.name is None else SLICED[source.predicate]
     return tuple(source.name if place == position else None for place in range(arity))
+
+
+def fields_read(programs: Iterable[Running]) -> frozenset[str] | None:
+    """The fields of stored records that any of these programs reads; None where one reads all."""
+    names = {source.name for program in programs for source in program.reads({FIELD})}
+    return None if None in names else frozenset(name for name in names if name is not None)
 
 
 def _whole(source: Source, values: Tuple) -> Tuple:

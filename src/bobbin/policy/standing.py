@@ -42,7 +42,7 @@ from bobbin.policy.executables import LocalPolicy, Part
 from bobbin.policy.frozen import FORMAT, Frozen, Pool
 from bobbin.policy.numbers import IDLE_TEXTS_MAX, Numbers
 from bobbin.policy.resting import RestingSet
-from bobbin.policy.running import Mask, Running, computes, slice_of
+from bobbin.policy.running import Mask, Running, computes, fields_read, slice_of
 from bobbin.policy.runtime_facts import RuntimeFacts
 from bobbin.policy.told_fields import told_fields
 from bobbin.policy.views import FilteredSource, TupleSource, supply
@@ -365,9 +365,8 @@ class Standing:
         """Take in what has changed, and answer how the decision has.
 
         ``facts`` answers for this moment, with the changes. ``stored`` has every fact of the records that were stored
-        since, though of their fields only ``fields`` are needed; a record that was removed and stored again stands in
-        both. ``claimed`` has records that the peer advertises now, with all fields that it claims; ``withdrawn`` those
-        that it no longer does.
+        since, or of their fields only ``fields``; a record that was removed and stored again stands in both.
+        ``claimed`` has records that the peer advertises now, with all that it claims; ``withdrawn`` those no longer.
         """
         self.policy.check_proven(runtime.peer)
         self._require_usable()
@@ -424,10 +423,8 @@ class Standing:
 
     @property
     def fields(self) -> frozenset[str] | None:
-        """The fields of stored records that any of the rules read; None where they read all."""
-        programs = (self._own, self._offer, self._query, self._peer)
-        names = {source.name for program in programs for source in program.reads({relations.FIELD})}
-        return None if None in names else frozenset(name for name in names if name is not None)
+        """See ``fields_read``."""
+        return fields_read((self._own, self._offer, self._query, self._peer))
 
     def _news(
         self,
@@ -459,14 +456,10 @@ class Standing:
         if not claims:
             return _NONE
         source = str(self.policy.peer_origin)
-        return {
-            vocabulary.ADVERTISED: [(record, source) for record in claims],
-            vocabulary.ADVERTISED_FIELD: [
-                (record, source, field.name, field.index, field.value)
-                for record, fields in claims.items()
-                for field in fields
-            ],
-        }
+        fields = [
+            (record, source, field.name, field.index, field.value) for record, some in claims.items() for field in some
+        ]
+        return {vocabulary.ADVERTISED: [(record, source) for record in claims], vocabulary.ADVERTISED_FIELD: fields}
 
     def _carry(self, facts: FactSource, news: _News) -> Shift:
         fresh = self._seen

@@ -71,8 +71,8 @@ class Node(Struct, frozen=True, gc=False):
     key: str | None = None
 
 
-class Edge(Struct, frozen=True, gc=False):
-    """``dependent`` reads ``dependency``."""
+class Edge(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """``dependent`` reads ``dependency``. Every form writes it under these names, and so codecs use it as it is."""
 
     dependent: NodeId
     dependency: NodeId
@@ -179,8 +179,11 @@ class Delta(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 
-class Stamp(Struct, frozen=True, order=True, gc=False):
-    """A moment of a hybrid logical clock. The order of the fields is the order of moments."""
+class Stamp(Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
+    """A moment of a hybrid logical clock. The order of the fields is the order of moments.
+
+    Every form writes it under these names, and so codecs use it as it is.
+    """
 
     wall_time: int
     """Microseconds."""

@@ -146,7 +146,7 @@ class ClaimIndexes:
         body = self._shelf.get(kind.peer, str(kind))
         try:
             kept = None if body is None else msgspec.msgpack.decode(body, type=_Kept)
-            if kept is None or (kept.format, kept.version) != (_FORMAT, _version()):
+            if kept is None or (kept.format, kept.version) != (_FORMAT, version()):
                 return None
             return _decode(kept)
         except (ValueError, UsageError):
@@ -154,7 +154,8 @@ class ClaimIndexes:
 
 
 @cache
-def _version() -> str:
+def version() -> str:
+    """Of this package. What another one has hashed may have been other bytes."""
     return metadata.version("bobbin")
 
 
@@ -169,7 +170,7 @@ def _is_worth_writing(held: _Held, *, everything: bool) -> bool:
 def _encode(index: ClaimIndex) -> bytes:
     records, digests, moments = index.columns()
     said = "\n".join(records).encode()
-    return msgspec.msgpack.encode(_Kept(_FORMAT, _version(), said, digests, moments.astype("<u8").tobytes()))
+    return msgspec.msgpack.encode(_Kept(_FORMAT, version(), said, digests, moments.astype("<u8").tobytes()))
 
 
 def _decode(kept: _Kept) -> ClaimIndex:

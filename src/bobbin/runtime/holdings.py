@@ -11,7 +11,6 @@ from itertools import chain, islice
 from typing import Final
 
 import msgspec
-from blake3 import blake3
 from msgspec import structs
 
 from bobbin.errors import ResourceError, UsageError
@@ -33,8 +32,9 @@ from bobbin.records.ids import HashText, IdentifierError
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record
 from bobbin.runtime import work
-from bobbin.runtime.claim_indexes import kind_of, version
+from bobbin.runtime.claim_indexes import kind_of
 from bobbin.runtime.decisions import Decisions, Held
+from bobbin.runtime.sealed_cursors import sealed, unsealed
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
 from bobbin.store.base import DamagedStore, LostMark, Mark, Outcome, Rejected, Snapshot, StoreChanges, takes_records
@@ -50,9 +50,6 @@ _DESCRIBE_MIN: Final = 4_096
 _TOGETHER_RECORDS_MAX: Final = 512
 _TOGETHER_BYTES_MAX: Final = 1024 * 1024
 """What is read of the store at a time, for a peer that has asked for it."""
-
-_SEAL_BYTES: Final = 32
-"""Of the root in a cursor, and of the hash behind it."""
 
 _FATES: Final = {
     Outcome.STORED: Fate.STORED,
@@ -293,7 +290,7 @@ class StoreHoldings:
         cursors = self._decisions.cursors
         raw = cursors.find(key) if self._held is None else cursors.get(self._held.peer, key)
         try:
-            return None if raw is None else _unsealed(msgspec.msgpack.decode(raw, type=Cursor))
+            return None if raw is None else unsealed(msgspec.msgpack.decode(raw, type=Cursor))
         except msgspec.MsgspecError:
             return None  # of another version: the next exchange starts without
 
@@ -307,7 +304,7 @@ class StoreHoldings:
         bare = [
             Advertisement(record=one.record, fields=one.fields) if one.digest else one for one in cursor.advertisements
         ]
-        raw = msgspec.msgpack.encode(_sealed(structs.replace(cursor, advertisements=tuple(bare))))
+        raw = msgspec.msgpack.encode(sealed(structs.replace(cursor, advertisements=tuple(bare))))
         return self._decisions.cursors.put(cursor.source, cursor.key, raw)
 
     def flush(self) -> int:
@@ -356,19 +353,3 @@ def _raw_name(record: str) -> bytes:
 def _another(arrival: Delivered, record: Record) -> Invalid:
     detail = f"asked for {arrival.record[:80]}, got {record.hash}"
     return Invalid(raw=arrival.raw, reason=Reason.NOT_REQUESTED, detail=detail, offset=0)
-
-
-def _sealed(cursor: Cursor) -> Cursor:
-    """A cursor as it rests in the store: a root has a hash behind it, over all that it speaks of."""
-    return structs.replace(cursor, root=cursor.root + _seal(cursor, cursor.root)) if cursor.root else cursor
-
-
-def _unsealed(cursor: Cursor) -> Cursor:
-    """A cursor as it was saved; without its root where anything in it is not as it was, or another version made it."""
-    root, seal = cursor.root[:_SEAL_BYTES], cursor.root[_SEAL_BYTES:]
-    return structs.replace(cursor, root=root if root and seal == _seal(cursor, root) else b"")
-
-
-def _seal(cursor: Cursor, root: bytes) -> bytes:
-    said = (version(), cursor.plan, cursor.source, root, cursor.advertisements)
-    return blake3(msgspec.msgpack.encode(said)).digest(_SEAL_BYTES)

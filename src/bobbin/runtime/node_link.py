@@ -161,6 +161,7 @@ class NodeLink:
             service=serving.service,
             # What an unproven stranger said is not remembered for the next one.
             cursor_key=None if known.name == ANONYMOUS else known.name,
+            strategy=known.strategy,
         )
         machine = InterlaceMachine(config, holdings)
         link = self._stream_link = StreamLink(stream, introduction.elements, machine, work=turn)

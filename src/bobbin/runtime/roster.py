@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from bobbin.errors import UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import Limits
 from bobbin.policy.modules import Query, Selector
 from bobbin.records.ids import Verifier
@@ -40,6 +41,8 @@ class KnownPeer(Struct, frozen=True, kw_only=True):
     """Whether the node keeps an open link to its address."""
     admit: bool = True
     """Whether a link that it opens to us is taken."""
+    strategy: Strategy = Strategy.AUTO
+    """How the two sides find out what the other offers, as far as that is for us to say."""
 
 
 class Change(StrEnum):
@@ -108,7 +111,9 @@ def change(old: KnownPeer, new: KnownPeer | None, *, dialled: bool) -> Change:
     """What must become of a link under ``old`` now that ``new`` holds. ``dialled`` says that we opened it."""
     if new is None or (not new.follow and old.follow if dialled else not new.admit):
         return Change.GONE
-    if _identifier(old.query) != _identifier(new.query) or old.limits != new.limits:
+    if _identifier(old.query) != _identifier(new.query):
+        return Change.TERMS
+    if (old.limits, old.strategy) != (new.limits, new.strategy):
         return Change.TERMS
     if dialled and (old.address, old.certificate) != (new.address, new.certificate):
         return Change.TERMS

@@ -28,7 +28,7 @@ from bobbin.tangles.phases import Frame, FrameLimits
 from bobbin.tangles.session_effects import Commit, Effect, Finished, Notice, Notify, Send
 from bobbin.tangles.session_events import Added, Committed, Event, OpenRuns, Received, Undecodable
 from bobbin.transport.muxrpc import Body
-from bobbin.wire.pzp.frames import Kind
+from bobbin.wire.pzp.frames import BODY_BYTES_MAX, Kind
 
 QUIET_SECONDS: Final = 60.0
 """How long a peer may say nothing, or take nothing, while it is its turn."""
@@ -48,6 +48,18 @@ class QuietPeer(ResourceError):
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, retry=True)
+
+
+class TooMuchAtOnce(ResourceError):
+    """What a peer lacks does not fit into the one frame that the nine phases have for it. What was committed stays."""
+
+    def __init__(self, size: int) -> None:
+        detail = (
+            f"what the peer lacks has {size:,} bytes, and the nine phases send it in one frame of {BODY_BYTES_MAX:,}"
+        )
+        super().__init__(
+            f"{detail}; the modern mode sends parcels, and a peer that wants newest-N gets less", retry=False
+        )
 
 
 class Machine(Protocol):
@@ -307,6 +319,8 @@ class TangleLink:
 
     def _say(self, frame: Frame | ModernFrame) -> None:
         data = modern_frames.encode(frame) if isinstance(frame, ModernFrame) else phases.encode(frame)
+        if len(data) > BODY_BYTES_MAX:
+            raise TooMuchAtOnce(len(data))
         traffic = self._traffic(frame)
         traffic.frames_out += 1
         traffic.bytes_out += len(data)

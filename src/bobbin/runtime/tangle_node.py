@@ -30,11 +30,12 @@ from bobbin.tangles.session_effects import Notice
 from bobbin.transport import pzp
 from bobbin.transport.base import TransportError
 from bobbin.transport.muxrpc import CallFailed, Duplex, Link, Serve
-from bobbin.transport.pzp import PeerListener
+from bobbin.transport.pzp import PeerListener, RefusedPeer
 from bobbin.transport.secret_stream import SecretStream
 from bobbin.wire.address import Address
 from bobbin.wire.pzp import manifest
 from bobbin.wire.pzp.address import PeerAddress
+from bobbin.wire.pzp.faults import WireFault
 from bobbin.wire.pzp.handshake import NETWORK_KEY
 
 PHASES_CALL: Final = ("sync", "connect")
@@ -77,13 +78,14 @@ class TangleNode:
         config: SessionConfig = SessionConfig(),  # noqa: B008 - a value that nobody can change
         watch: WatchPeer = lambda peer, notice: None,  # noqa: ARG005 - nobody watches
         lost: LostPeer = lambda peer, error: None,  # noqa: ARG005
+        turned: RefusedPeer = lambda code, remote: None,  # noqa: ARG005
         network_key: bytes = NETWORK_KEY,
         quiet_seconds: float = QUIET_SECONDS,
         bounds: PlaceBounds = PlaceBounds(),  # noqa: B008
     ) -> None:
         """Without ``modern``, and with a keeper that has nothing for it, there are the nine phases alone.
 
-        ``config``: how these behave. ``bounds``: of peers that dial.
+        ``config``: how these behave. ``bounds``: of peers that dial. ``turned`` hears of those that were not let in.
         """
         self._own: Final = own
         self._keeper: Final = keeper
@@ -92,6 +94,7 @@ class TangleNode:
         self._config: Final = config
         self._watch: Final = watch
         self._lost: Final = lost
+        self._turned: Final = turned
         self._network_key: Final = network_key
         self._quiet_seconds: Final = quiet_seconds
         self._places: Final = Places(bounds)
@@ -125,7 +128,7 @@ class TangleNode:
 
         Raises ``TransportError``, ``PeerError`` and ``QuietPeer``; what was committed stays.
         """
-        stream = await pzp.dial(address, self._own, network_key=self._network_key)
+        stream = await self._dial(address)
         link = Link(stream)
         self._links.add(link)
         reading = asyncio.create_task(link.run())
@@ -140,6 +143,14 @@ class TangleNode:
             self._links.discard(link)
             await asyncio.gather(reading, return_exceptions=True)
         return report
+
+    async def _dial(self, address: PeerAddress) -> SecretStream:
+        try:
+            return await pzp.dial(address, self._own, network_key=self._network_key)
+        except WireFault as fault:
+            # Whoever does not have the key, or does not want ours, hangs up without a word.
+            likely = "perhaps another key listens there than the address says, or it does not admit ours"
+            raise WireFault(fault.fault, f"{fault}; {likely}") from fault
 
     async def _sync_over(
         self, link: Link, stream: SecretStream, tangles: tuple[MessageId, ...], stop: asyncio.Event | None
@@ -187,7 +198,9 @@ class TangleNode:
 
     async def listen(self, place: Address, *, admits: Callable[[bytes], bool] = lambda peer: True) -> PeerListener:  # noqa: ARG005
         """Take peers at a place, until this node is closed."""
-        listener = await pzp.listen(place, self._own, self._accept, admits=admits, network_key=self._network_key)
+        listener = await pzp.listen(
+            place, self._own, self._accept, admits=admits, network_key=self._network_key, refused=self._turned
+        )
         self._listeners.append(listener)
         return listener
 

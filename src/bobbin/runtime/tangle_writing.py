@@ -15,12 +15,22 @@ from bobbin.store.tangles import Level, TangleTables
 from bobbin.tangles import accounts, compose
 from bobbin.tangles.accounts import KeyRing, action_of
 from bobbin.tangles.canonical import Json
+from bobbin.tangles.errors import Rule
 from bobbin.tangles.keys import Keypair
-from bobbin.tangles.message import ANY, Message, MessageId, is_message_id, moot_id
+from bobbin.tangles.message import ACCOUNT_DOMAIN_PREFIX, ANY, Message, MessageId, is_message_id, moot_id
+from bobbin.tangles.session_events import Refused
 from bobbin.tangles.tangle import Kind, Tangle
 
 _NONCE_BYTES: Final = 16
 _PREFIX_MIN: Final = 4
+
+
+class NoAccount(UsageError):
+    """A key belongs to no account that is known here. Nothing was changed."""
+
+
+class SeveralAccounts(UsageError):
+    """A key belongs to several accounts, and nobody has said which one is meant. Nothing was changed."""
 
 
 def tables_of(store: Store) -> TangleTables:
@@ -40,7 +50,11 @@ class Tangles(TangleStore):
         """The id that a text names: a whole one, known here or not, or the beginning of one that is known here."""
         if is_message_id(text):
             return text
-        found = self.beginning(text) if len(text) >= _PREFIX_MIN else []
+        if len(text) < _PREFIX_MIN:
+            raise UsageError(
+                f"{text!r} is too short: an id is given whole, or at least its first {_PREFIX_MIN} characters"
+            )
+        found = self.beginning(text)
         if len(found) == 1:
             return found[0]
         if found:
@@ -63,10 +77,20 @@ class Tangles(TangleStore):
     def account_with(self, key: Keypair) -> MessageId:
         """The one account here that a key may sign for."""
         found = [account for account in self.accounts() if key.public in self.keys_of(account)]
-        if len(found) != 1:
-            why = "no account here has" if not found else f"{len(found)} accounts here have"
-            raise UsageError(f"{why} the key {key.public}; say which account is meant")
+        if not found:
+            raise NoAccount(f"no account here has the key {key.public}")
+        if len(found) > 1:
+            raise SeveralAccounts(f"the key {key.public} belongs to {len(found)} accounts here: {', '.join(found)}")
         return found[0]
+
+    def account_begun_by(self, key: Keypair, *, subdomain: str = "person") -> MessageId | None:
+        """The account that this key began under a subdomain and still belongs to; of several, the first that came."""
+        domain = ACCOUNT_DOMAIN_PREFIX + subdomain
+        for root in self.roots():
+            is_own = root.is_account and root.domain == domain and root.sigkey == key.public
+            if is_own and key.public in self.keys_of(root.id):
+                return root.id
+        return None
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -129,7 +153,7 @@ class Tangles(TangleStore):
         """Store a message of one's own. Raises ``UsageError`` where others would not take it."""
         done = self.commit([message], level=Level.MODERN)
         if done.refused:
-            raise UsageError(f"this message cannot be stored: {done.refused[0].detail}")
+            raise UsageError(f"this message cannot be stored: {_in_words(message, done.refused[0])}")
         return message
 
     def _known(self, id: MessageId) -> Tangle:
@@ -137,3 +161,12 @@ class Tangles(TangleStore):
         if tangle.root is None:
             raise UsageError(f"the tangle {id} is not known here, or its root is not proven")
         return tangle
+
+
+def _in_words(message: Message, refused: Refused) -> str:
+    """Why a message of one's own is refused, for somebody who has not read the rules of the format."""
+    if refused.rule is Rule.ACCOUNT_KIND:
+        return "in an account stand only messages that add and remove keys"
+    if refused.rule is Rule.SIGKEY_UNAUTHORISED:
+        return f"the key {message.sigkey} may not sign for the account {message.account}"
+    return refused.detail

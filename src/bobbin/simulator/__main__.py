@@ -1,8 +1,9 @@
 """``python -m bobbin.simulator``: replay one world and see what happens in it, or run many.
 
 ``--world store`` is a store on a disk that fails, ``--world interlace`` are nodes that exchange records, ``--world
-tangles`` are nodes that keep tangles. One world is one seed: ``--seed 7`` replays it, where machines speak with a trace
-of every step. ``--seeds 0:100000 --jobs 2`` runs many and writes what happened as JSON.
+tangles`` are nodes that keep tangles, ``--world reactive`` is a graph with those who watch it. One world is one seed:
+``--seed 7`` replays it, where machines speak with a trace of every step. ``--seeds 0:100000 --jobs 2`` runs many and
+writes what happened as JSON.
 """
 
 import argparse

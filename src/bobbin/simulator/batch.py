@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from bobbin.simulator.interlace_world import InterlaceWorld
+from bobbin.simulator.reactive_world import ReactiveWorld
 from bobbin.simulator.tangle_world import TangleWorld
 from bobbin.simulator.world import Broken
 
@@ -56,7 +57,14 @@ def make_tangles(seed: int, *, is_traced: bool = False) -> SeededWorld:
     return TangleWorld(seed, is_traced=is_traced)
 
 
-WORLDS: Final[Mapping[str, MakeWorld]] = MappingProxyType({"interlace": make_exchanges, "tangles": make_tangles})
+def make_mirrors(seed: int, *, is_traced: bool = False) -> SeededWorld:
+    """A graph, and those who watch it."""
+    return ReactiveWorld(seed, is_traced=is_traced)
+
+
+WORLDS: Final[Mapping[str, MakeWorld]] = MappingProxyType(
+    {"interlace": make_exchanges, "tangles": make_tangles, "reactive": make_mirrors}
+)
 """Worlds of machines, by name."""
 
 

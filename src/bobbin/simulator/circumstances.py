@@ -139,7 +139,8 @@ def draw_config(
     )
     parameters = {}
     if random.random() < 0.15:
-        parameters = {profile.PARTITION_PREFIX_LENGTH: str(random.randint(1, 3))}
+        length = random.choice((1, 2, 3, 3, 11, 12, profile.PARTITION_PREFIX_LENGTH_MAX))
+        parameters = {profile.PARTITION_PREFIX_LENGTH: str(length)}
     return Config(
         selector=selector,
         own=own,

@@ -1,7 +1,7 @@
 """What peers with the capability for sketches can do wrong on purpose (``hostile``).
 
-Symbols that no set has, streams without end, standings that are not true, ids and names that nobody offers, and giving
-up again and again. All of it has the right form.
+Symbols that no set has, or that come apart one by one, streams without end, standings that are not true, ids and names
+that nobody offers, and giving up again and again. All of it has the right form.
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ from bobbin.interlace.reconciliation import (
 )
 from bobbin.reconcile.symbols import SYMBOL_BYTES
 from bobbin.records import b64a
+from bobbin.simulator.chained_symbols import chained
 
 _MANY: Final = 10**6
 _ID: Final = 8
@@ -49,6 +50,7 @@ def craft_symbols(random: Random, message: Message) -> list[Message]:
                 _flipped(random, raw),
                 raw[:-1],
                 raw + random.randbytes(SYMBOL_BYTES * random.randint(1, 40)),
+                chained(raw),
                 b"",
             )
             at = random.choice((first, first, first, first + 1, _MANY))

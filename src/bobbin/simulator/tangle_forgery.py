@@ -152,6 +152,20 @@ class Forger:
             sig = self._stranger.sign(message.signed)
         return from_json({"data": data, "metadata": message.metadata, "sigkey": message.sigkey, "sig": sig})
 
+    def _countersigned(
+        self, tangle: Tangle, account: Callable[[MessageId], Tangle], known: list[Message]
+    ) -> Message | None:
+        """A message that is right, signed again by a key of somebody else: it has the same id."""
+        del account
+        here = [message for message in known if message.id in tangle]
+        if not here:
+            return None
+        message = self._random.choice(here)
+        key = self._random.choice((Keypair(self._random.randbytes(32)), *self._own.keys))
+        return from_json(
+            {"data": message.data, "metadata": message.metadata, "sigkey": key.public, "sig": key.sign(message.signed)}
+        )
+
     def _oversized(self, tangle: Tangle, account: Callable[[MessageId], Tangle], known: list[Message]) -> Message:
         del known
         depth, prev = self._place(tangle)
@@ -216,10 +230,11 @@ _KINDS: Final = (
     "unknown_tips",
     "revoked",
     "altered",
+    "countersigned",
     "oversized",
     "other_feed",
 )
-_ACCOUNT_KINDS: Final = ("account_action", "altered")
+_ACCOUNT_KINDS: Final = ("account_action", "altered", "countersigned")
 
 
 def _signed(

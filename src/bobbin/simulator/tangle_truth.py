@@ -108,8 +108,11 @@ class Truth:
             if message.places:
                 elsewhere = (self.is_full(other, id, signer) for other in message.places for signer in signers)
                 return message.account != SELF and any(elsewhere)
-            signed = self._is_signed_rightly(message, signers)
-            return signed and (not message.is_account or _action(message) is not None)
+            if message.is_account:
+                # An account begins with a key that is added by itself.
+                action = _action(message)
+                return action is not None and action[0] == "add" and action[1] in signers
+            return self._is_signed_rightly(message, signers)
         if not self._stands_rightly(message, root) or not self._suits(message, root):
             return False
         if message.is_account:

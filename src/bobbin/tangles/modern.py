@@ -24,9 +24,10 @@ from msgspec import Struct
 
 from bobbin.errors import PeerError, UsageError
 from bobbin.reconcile import SharedId
+from bobbin.tangles.accounts import account_of
 from bobbin.tangles.errors import Rule
 from bobbin.tangles.exchange import Credential, Exchange
-from bobbin.tangles.message import MessageId
+from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_frames import (
     NONCE_BYTES,
     Answer,
@@ -41,7 +42,7 @@ from bobbin.tangles.modern_frames import (
     wire_wish,
     wish_of,
 )
-from bobbin.tangles.modern_parcels import parcels_of, with_trails
+from bobbin.tangles.modern_parcels import parcels_of, sort_accounts, with_trails
 from bobbin.tangles.modern_spans import cut, pack, unpack
 from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import ModernLibrary, SpanLimits, SpanWork
@@ -309,6 +310,8 @@ class ModernSession:
 
     def _commit(self, tangle: MessageId, texts: tuple[bytes, ...], want: Range, run: ModernRun | None) -> int | None:
         """Have messages stored. Gives the token to wait for; None if there is nothing to store."""
+        if run is not None:
+            run.received += len(texts)
         if want.is_empty:
             self._ignore(tangle, "unasked", f"{len(texts)} messages came, and none was wanted")
             return None
@@ -317,12 +320,31 @@ class ModernSession:
         if run is not None:
             run.refused += accepted.refused
             run.shared_accounts.update(message.id for message in accepted.messages if message.is_account)
-        if not accepted.messages:
+        messages = self._needed(tangle, accepted.messages, run)
+        if not messages:
             return None
         token = next(self._tokens)
         self._commits[token] = (tangle, run)
-        self._effects.append(Commit(token=token, tangle=tangle, messages=accepted.messages, modern=True))
+        self._effects.append(Commit(token=token, tangle=tangle, messages=messages, modern=True))
         return token
+
+    def _needed(self, tangle: MessageId, messages: tuple[Message, ...], run: ModernRun | None) -> tuple[Message, ...]:
+        """Messages without those of accounts that nobody here has to know: a peer could send any number of them.
+
+        In a run they are kept aside, as what speaks for an account may come in a later parcel.
+        """
+        early = [*(() if run is None else run.early), *(one for one in messages if one.is_account)]
+        if not early:
+            return messages
+        others = [one for one in messages if not one.is_account]
+        known = {tangle, *(one.account for one in others if one.account_tips)}
+        index = self._library.depths(tangle)
+        if not known.issuperset(map(account_of, early)):
+            known.update(credential.account for credential in index.credentials_below(index.top + 1))
+        needed, later = sort_accounts(early, lambda id: id in known or self._exchange.structure(id) is not None)
+        if run is not None:
+            run.early = later
+        return (*needed, *others)
 
     def _settle(self, event: Committed) -> None:
         if event.token not in self._commits:
@@ -436,9 +458,7 @@ class ModernSession:
     def _finish(self, tangle: MessageId, run: ModernRun, root: bytes | None) -> None:
         """A run is over. ``root`` is what the peer has said that it has now; None if it has not."""
         del self._runs[tangle, run.role]
-        agreed = None
-        if root is not None and run.own_wish == run.remote_wish == WantAll():
-            agreed = root == self._library.depths(tangle).root
+        agreed = self._agrees(tangle, run, root)
         missing = self._work.still_missing(tangle, run)
         self._notify(
             Finished(
@@ -447,6 +467,7 @@ class ModernSession:
                 sent=run.sent,
                 added=tuple(run.added),
                 refused=tuple(run.refused),
+                received=run.received,
                 missing=missing,
                 agreed=agreed,
                 turns=run.turns,
@@ -461,6 +482,15 @@ class ModernSession:
             self._open(tangle, attempt=run.attempt + 1)
         elif run.role is Role.ANSWERER and needs_accounts:
             self._open(tangle, attempt=1)
+
+    def _agrees(self, tangle: MessageId, run: ModernRun, root: bytes | None) -> bool | None:
+        """Whether both hold the same, where that is known and has to be, or is so though it need not be."""
+        if root is None:
+            return None
+        is_same = root == self._library.depths(tangle).root
+        if run.own_wish == run.remote_wish == WantAll():
+            return is_same
+        return True if is_same and self._exchange.structure(tangle) is not None else None
 
     def _abandon(self, tangle: MessageId, run: ModernRun, error: PeerError | SharedId) -> None:
         """A run leads nowhere. What came in it stays; the stream and all other runs go on."""
@@ -487,6 +517,7 @@ class ModernSession:
                 sent=run.sent,
                 added=added,
                 refused=refused,
+                received=run.received,
                 missing=len(run.wanted),
                 agreed=False,
                 turns=run.turns,

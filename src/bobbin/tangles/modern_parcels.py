@@ -8,13 +8,16 @@ way to the root, without data: nobody can check a message that hangs in the air.
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+from bobbin.tangles.accounts import account_of
 from bobbin.tangles.exchange import Library
-from bobbin.tangles.message import MessageId
+from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.tangle import Tangle, collation
 
 PARCEL_BYTES: Final = 256 * 1024
 """A parcel is closed when it has so many bytes."""
 PARCEL_MESSAGES: Final = 1000
+EARLY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of account messages that a receiver keeps until something comes that speaks for their accounts."""
 
 
 def with_trails(
@@ -60,3 +63,18 @@ def parcels_of(
             size += len(text)
     if texts:
         yield tuple(texts)
+
+
+def sort_accounts(
+    messages: Collection[Message], is_needed: Callable[[MessageId], bool]
+) -> tuple[list[Message], list[Message]]:
+    """Account messages whose accounts are needed, and the others, as far as there is room to keep them."""
+    needed: list[Message] = []
+    later: list[Message] = []
+    room = EARLY_BYTES_MAX
+    for message in messages:
+        if is_needed(account_of(message) or message.id):
+            needed.append(message)
+        elif (room := room - len(message.raw)) >= 0:
+            later.append(message)
+    return needed, later

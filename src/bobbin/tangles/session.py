@@ -251,6 +251,8 @@ class Session:
     def _commit(self, channel: Channel, run: Run | None, frame: MessagesAndFilter | Messages) -> None:
         tangle = frame.id
         want = channel.own_want if run is None else run.own_want
+        if run is not None:
+            run.received = len(frame.messages)
         if want.is_empty and frame.messages:
             self._ignore(tangle, "unasked", f"{len(frame.messages)} messages came, and none was wanted")
             frame = Messages(tangle, ())
@@ -294,7 +296,9 @@ class Session:
     ) -> None:
         """A run is over. Nothing of it is kept but what both sides are known to have."""
         del channel.runs[run.role]
-        self._notify(Finished(tangle=tangle, role=run.role, sent=run.sent, added=added, refused=refused))
+        self._notify(
+            Finished(tangle=tangle, role=run.role, sent=run.sent, added=added, refused=refused, received=run.received)
+        )
 
     # ---- after a run ----------------------------------------------------------------------------------------------
 

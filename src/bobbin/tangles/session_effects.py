@@ -67,10 +67,16 @@ class Finished(Struct, frozen=True, kw_only=True):
     added: tuple[MessageId, ...]
     """What came and was new."""
     refused: tuple[Refused, ...]
+    received: int = 0
+    """How many messages came, new or not: as many as the other side has sent."""
     missing: int = 0
     """How many messages the other side is known to have that were wanted and did not come. Modern mode only."""
     agreed: bool | None = None
-    """Whether both sides have shown to hold the same. None where they need not, or, in nine phases, cannot."""
+    """Whether both sides have shown to hold the same.
+
+    None where they differ and need not be the same, as one of them does not want everything, or where nothing is held;
+    and in the nine phases, which cannot show it.
+    """
     turns: int = 0
     """How often either side has spoken. Modern mode only."""
 

@@ -44,6 +44,7 @@ class Run:
         self.promised: dict[MessageId, None] = {}
         """What the peer has said that it will send."""
         self.sent = 0
+        self.received = 0
         self.uncommitted: int | None = None
         """The token of the commit that the end of the run waits for."""
         self.refused: tuple[Refused, ...] = ()

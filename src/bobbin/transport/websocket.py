@@ -208,12 +208,12 @@ async def take(flow: Flow, route: Route) -> WebSocketStream:
     if rules.state is not State.OPEN:
         await flow.close()
         raise TransportError(f"what connected did not ask for a link: answered {response.status_code}", retry=False)
-    if _is_passed_on(event):
+    if is_passed_on(event):
         route = structs.replace(route, loopback=False)
     return WebSocketStream(flow, rules, route, rest)
 
 
-def _is_passed_on(request: Request) -> bool:
+def is_passed_on(request: Request) -> bool:
     """Whether the request says that a proxy stands between. What it says of where it came from is not believed."""
     names = {name.lower() for name, _ in request.headers.raw_items()}
     return not names.isdisjoint(_PASSED_ON) or any(name.startswith(_PASSED_ON_PREFIX) for name in names)

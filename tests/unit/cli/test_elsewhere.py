@@ -100,6 +100,7 @@ def test_an_address_that_nobody_is_known_at(knowing: Path, ding: Path) -> None:
         ("nobody", Demands(), "knows nobody of that name"),
         ("quiet", Demands(), "no address for quiet"),
         ("tcp:host:0", Demands(), "a port lies between"),
+        ("net:host:8008~shse:key", Demands(), "which `bobbin tangle sync` takes"),
         ("lab", Demands(verifier=VERIFIER), "known by another key"),
         ("lab", Demands(verifier="V.x"), "no verifier"),
         ("lab", Demands(trust_new="lab"), "--trust-new goes with an address"),
@@ -149,6 +150,12 @@ def test_options_stand_before_what_is_noted(knowing: Path, tmp_path: Path, ding:
     assert (noted.limits, noted.budgets) == (LARGE, BUDGETS["large"])
     assert noted.query is not None
     assert sorted(noted.texts.values()) == sorted(map(str, (ding, hide)))
+    assert noted.strategy == "auto"
+    with (knowing / "peers.toml").open("a") as file:
+        file.write('strategy = "ranges"\n')
+    assert find_elsewhere(knowing, "large", Demands(), Chosen()).terms.strategy == "ranges"
+    assert find_elsewhere(knowing, "large", Demands(), Chosen(strategy="auto")).terms.strategy == "auto"
+    assert "strategy      ranges" in cli("peers", "show", knowing, "large").lines
     other = tmp_path / "other.policy"
     other.write_text("SelectHave(P) :- Have(P).\n")
     given = find_elsewhere(knowing, "large", Demands(), Chosen(policy=str(other), limits="default")).terms

@@ -109,6 +109,7 @@ def test_a_bug_shows_its_traceback_and_says_what_it_is(
         (["stat", "x", "y"], "extra argument"),
         (["list", "x", "//u//", "--limit", "many"], "limit"),
         (["list", "x", "//u//", "--nonsense"], "No such option"),
+        (["sync", "x", "y", "--strategy", "z"], "Invalid value for '--strategy': 'z' is not one of"),
         (["key"], ""),
         ([], ""),
     ],

@@ -71,11 +71,18 @@ def lines(told: SyncReport) -> list[str]:
 def test_a_sketch_that_was_given_up_has_a_line() -> None:
     told = report(result(fixed_point=True, strategies=("partitions", "equal"), fallbacks=("symbols of no use",)))
     (line,) = [one for one in lines(told) if one.startswith("fell back")]
-    assert line.endswith("to partitions, because a sketch was of no use: symbols of no use")
+    assert line.endswith("to telling it plainly: symbols of no use")
     value = exchange_text.value_of(told)
     assert value["strategies"] == ["partitions", "equal"]
     assert value["fallbacks"] == ["symbols of no use"]
     assert not any(one.startswith("fell back") for one in lines(report(DONE)))
+
+
+def test_how_the_sides_found_out_what_the_other_offers_has_a_line() -> None:
+    (line,) = [one for one in lines(report(result(strategies=("sketch", "equal")))) if one.startswith("found out")]
+    assert line == "found out by   sketch, equal"
+    for ways in ((), ("direct", "direct")):
+        assert not any(one.startswith("found out") for one in lines(report(result(strategies=ways))))
 
 
 def test_what_did_not_come_is_listed_up_to_a_bound() -> None:

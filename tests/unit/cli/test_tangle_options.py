@@ -23,6 +23,9 @@ def test_data_is_a_json_object(tmp_path: Path) -> None:
         read_data(None, None)
     with pytest.raises(UsageError, match="say what the message says"):
         read_data("{}", str(file))
+    file.write_bytes(bytes(range(100, 200)))
+    with pytest.raises(UsageError, match="no text in UTF-8"):
+        read_data(None, str(file))
     file.write_bytes(b" " * 70_000)
     with pytest.raises(UsageError, match="at most"):
         read_data(None, str(file))

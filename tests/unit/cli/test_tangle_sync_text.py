@@ -22,6 +22,17 @@ def test_all_is_well() -> None:
     assert account.lines(OUT, {}) == ["TTTTTTTT…  1 message came, 2 sent · both have the same"]
 
 
+def test_what_was_here_already_is_said_where_the_peer_counts_it() -> None:
+    account = Account([finished(received=3, turns=2)])
+    assert account.lines(OUT, {}) == ["TTTTTTTT…  1 message came (2 more were here already), 2 sent"]
+    runs = account.value({})["runs"]
+    assert isinstance(runs, list)
+    assert isinstance(runs[0], dict)
+    assert runs[0]["received"] == 3
+    nine_phases = Account([finished(received=3)])
+    assert nine_phases.lines(OUT, {}) == ["TTTTTTTT…  1 message came, 2 sent"]
+
+
 def test_what_did_not_come_is_said() -> None:
     refused = Refused("m" * 44, Rule.SIGNATURE, "signature invalid")
     account = Account(

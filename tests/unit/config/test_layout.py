@@ -13,6 +13,7 @@ def test_the_paths_are_those_that_the_documentation_names(tmp_path: Path) -> Non
         layout.keys,
         layout.peers,
         layout.node_socket,
+        layout.graph_socket,
         layout.certificate,
         layout.certificate_key,
     )
@@ -22,6 +23,7 @@ def test_the_paths_are_those_that_the_documentation_names(tmp_path: Path) -> Non
         "keys",
         "peers.toml",
         "node.sock",
+        "graph.sock",
         "tls/certificate.pem",
         "tls/key.pem",
     ]

@@ -20,6 +20,7 @@ from bobbin.config.peers import (
     read_roster,
 )
 from bobbin.errors import BobbinError, UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import LARGE, Limits
 from bobbin.policy.modules import compile_query, compile_selector, deny_all_selector
 from bobbin.records.signing import SigningKey
@@ -65,6 +66,7 @@ def test_a_whole_file_becomes_a_roster(write: Write) -> None:
         policy = "lab.policy"
         query_policy = "lab.query"
         limits = "large"
+        strategy = "ranges"
         follow = true
         admit = false
 
@@ -88,6 +90,8 @@ def test_a_whole_file_becomes_a_roster(write: Write) -> None:
     assert lab.query.identifier == compile_query(_QUERY).identifier
     assert lab.limits == LARGE
     assert (lab.follow, lab.admit) == (True, False)
+    assert (lab.strategy, box.strategy) == (Strategy.RANGES, Strategy.AUTO)
+    assert [entry.strategy for entry in read_peers(file).entries] == [Strategy.RANGES, None]
     assert (box.verifier, box.selector, box.query) == (None, default, None)
     assert (box.limits.phase_timeout, box.limits.max_loop_iterations) == (7, LARGE.max_loop_iterations)
     assert roster.anonymous is not None
@@ -134,6 +138,7 @@ def test_the_default_policy_never_holds_for_those_who_prove_nothing(write: Write
         ("follow = true\n", "peer 1 (lab), follow", "no address"),
         ("admit = false\n", "peer 1 (lab), admit", "no way"),
         ('limits = "huge"\n', "peer 1 (lab), limits", "default, large"),
+        ('strategy = "magic"\n', "peer 1 (lab), strategy", "sketch"),
         ("limits = { phase_timeout = 0 }\n", "peer 1 (lab), limits, phase_timeout", "at least 1"),
         ("limits = { fase_timeout = 9 }\n", "peer 1 (lab), limits, fase_timeout", "did you mean phase_timeout?"),
         (f'certificate = "{_PIN}"\n', "peer 1 (lab), certificate", "tls or wss"),

@@ -26,6 +26,7 @@ _CURSOR = Cursor(
         structs.replace(_CURSOR, source="source:1"),
         structs.replace(_CURSOR, schema=Schema(all=True)),
         structs.replace(_CURSOR, advertisements=()),
+        structs.replace(_CURSOR, root=bytes(32)),
     ],
 )
 def test_cursors_compare_by_all_that_they_say(other: Cursor) -> None:

@@ -450,6 +450,27 @@ def test_claims_that_were_proven_as_a_whole_are_told_as_changes() -> None:
     assert len(learned) == 15
 
 
+def test_the_root_that_a_cursor_knows_is_said_without_hashing(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = ClaimIndex(claims_of(_claims(20))).root()
+    learned = Learned(2, _claims(20), root=root)
+    learned.check()
+    learned = Learned(2, _claims(20), root=root)
+    with monkeypatch.context() as patched:
+        patched.setattr("bobbin.interlace.learned.claims_of", lambda _: pytest.fail("everything is hashed"))
+        assert learned.root == learned.known_root == root
+    learned.open(Advertise(records=tuple(_claims(5))), Limits())
+    assert learned.known_root == b"", "it was of what was held before"
+    assert learned.root == learned.known_root == ClaimIndex(claims_of(_claims(5))).root()
+    again = Learned(2, _claims(20), root=root)
+    index = ClaimIndex(claims_of(_claims(3)))
+    claims = again.nothing()
+    for one in _claims(3):
+        claims[one.record] = one
+    again.become(claims, index)
+    assert again.root == index.root()
+    again.check()
+
+
 def test_the_index_is_that_of_what_is_held() -> None:
     learned = _listed(_claims(20))
     assert learned.index.root() == ClaimIndex(claims_of(_claims(20))).root()

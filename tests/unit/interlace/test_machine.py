@@ -39,11 +39,15 @@ from bobbin.interlace.events import (
     StoreChanged,
     Undecodable,
 )
+from bobbin.interlace.learned import Learned
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Request, Transfer
-from bobbin.interlace.reasons import Reason
+from bobbin.interlace.reasons import Abort, Reason
+from bobbin.interlace.reconciliation import Ranged, Sketched
+from bobbin.interlace.sketching import SketchFinding
 from bobbin.interlace.state import Awaits, Phase
+from bobbin.interlace.ways import Unusable
 from bobbin.profile import PARTITION_PREFIX_LENGTH
 from tests.support.exchanges import (
     Against,
@@ -290,6 +294,28 @@ def test_a_loop_is_told_with_what_it_moved() -> None:
     meeting.run()
     looped = [notice for notice in meeting.left.notices if isinstance(notice, Looped)]
     assert looped == [Looped(iteration=1, advertised=3, claimed=2, received=2, sent=3, deferred=0)]
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_why_sketches_were_given_up_is_told_however_the_exchange_ends(
+    monkeypatch: pytest.MonkeyPatch, *, ends_well: bool
+) -> None:
+    def refuse(self: SketchFinding, part: Sketched | Ranged) -> None:
+        del self, part
+        raise Unusable("planted")
+
+    def break_off(self: Learned) -> None:
+        del self
+        raise Abort(Reason.ROOT_MISMATCH, "planted as well")
+
+    monkeypatch.setattr(SketchFinding, "hear", refuse)
+    if not ends_well:
+        monkeypatch.setattr(Learned, "end_phase", break_off)
+    exchange = meet(records(60), records(60, first=5), share=5, strategy=Strategy.SKETCH, right=Changes(share=9))
+    left, right = exchange.run()
+    assert left.fixed_point == right.fixed_point == ends_well
+    assert left.fallbacks == ("planted",)
+    assert right.fallbacks == ("the peer could not use it: planted",)
 
 
 @pytest.mark.parametrize("length", ["1", "11", "12", "43"])

@@ -48,8 +48,11 @@ def test_both_know_at_the_end(strategy: Strategy) -> None:
     other.end_phase()
     assert {claimed.record for claimed in learned.advertisements()} == set(their_offers.current())
     assert our_offers.current().keys() != their_offers.current().keys()
-    assert one.account() == (None, None)
+    assert one.account() == (strategy.value, None)
     one.check()
+    ours, theirs = one.opening(), other.opening()
+    one.hear_opening(theirs)
+    assert one.account() == (None, None), "nothing new was told"
 
 
 def test_parts_have_no_place_here() -> None:

@@ -12,7 +12,7 @@ from bobbin.facts.relations import FactSource
 from bobbin.policy import running
 from bobbin.policy.executables import Budgets, Part, PolicyLimitExceeded
 from bobbin.policy.frozen import Pool
-from bobbin.policy.running import Running, computes, slice_of
+from bobbin.policy.running import Running, computes, fields_read, slice_of
 from tests.policy_worlds import plex, policy, record, stored
 
 TEXT = (
@@ -38,6 +38,14 @@ def test_it_reads_what_its_rules_read_and_nothing_else() -> None:
     assert program.reads(("Advertised",)) == [Source("Advertised")]
     assert slice_of(Source("Field", "App"), 4) == (None, "App", None, None)
     assert slice_of(Source("Have"), 1) == (None,)
+
+
+def test_fields_that_any_of_several_programs_reads() -> None:
+    every = _running("SelectHave(P) :- Field(P,N,_,'x'), Have(P).\n")
+    assert fields_read([_running()]) == {"App", "Level"}
+    assert fields_read([_running(), _running("SelectHave(P) :- Field(P,'Name',_,_).\n")]) == {"App", "Level", "Name"}
+    assert fields_read([_running(), every]) is None
+    assert fields_read([]) == frozenset()
 
 
 def test_what_is_loaded_stays_as_it_was_loaded() -> None:

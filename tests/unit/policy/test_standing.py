@@ -51,6 +51,13 @@ def test_loading_tells_everything() -> None:
     assert standing.size == 2 + 2 + 1 + 2
 
 
+def test_it_knows_the_fields_that_any_side_reads() -> None:
+    query = "Queryable(P,V) :- Viewer(V), OwnSelected(P), Field(P,'Level',_,'open').\n"
+    assert _loaded().fields == {"App", "Group"}
+    assert _loaded(query=query).fields == {"App", "Group", "Level"}
+    assert _loaded(peer="SelectHave(P) :- Field(P,N,_,N).\n").fields is None
+
+
 def test_nothing_new_costs_nothing() -> None:
     standing = _loaded()
     assert standing.advance(_Silent(), runtime=RUNTIME) == Shift()

@@ -7,10 +7,10 @@ from bobbin.reactive.messages import KEY_BYTES_MAX, KEY_SEGMENTS_MAX, PeerId, St
 
 def test_stamps_are_ordered_by_wall_clock_then_counter_then_peer() -> None:
     ordered = [
-        Stamp(1, 9, PeerId(9)),
-        Stamp(2, 0, PeerId(9)),
-        Stamp(2, 1, PeerId(1)),
-        Stamp(2, 1, PeerId(2)),
+        Stamp(wall_time=1, logical=9, peer=PeerId(9)),
+        Stamp(wall_time=2, logical=0, peer=PeerId(9)),
+        Stamp(wall_time=2, logical=1, peer=PeerId(1)),
+        Stamp(wall_time=2, logical=1, peer=PeerId(2)),
     ]
     for shuffled in permutations(ordered):
         assert sorted(shuffled) == ordered

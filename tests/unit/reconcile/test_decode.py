@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bobbin.errors import UsageError
-from bobbin.reconcile import decode, mapping
+from bobbin.reconcile import decode
 from bobbin.reconcile.decode import Decoder, InconsistentSymbols
 from bobbin.reconcile.encode import Encoder
 from bobbin.reconcile.short_ids import Ids
-from bobbin.reconcile.symbols import Checks, Symbols, checks_of
+from bobbin.reconcile.symbols import Checks, Symbols
+from bobbin.simulator.chained_symbols import chain
 
 _SYMBOLS_MAX = 4_000
 
@@ -93,54 +94,6 @@ def test_an_id_that_comes_back_is_an_inconsistency() -> None:
         Decoder(np.empty(0, np.uint64)).add(Symbols(0, sums, checks))
 
 
-def _places(ids: Ids, end: int) -> list[list[int]]:
-    """The symbols that each id takes part in."""
-    places: list[list[int]] = [[] for _ in ids]
-    generators, at, numbers = mapping.begin(ids), np.zeros(len(ids)), np.arange(len(ids))
-    while len(numbers):
-        for number, place in zip(numbers.tolist(), at.astype(int).tolist(), strict=True):
-            places[number].append(place)
-        generators, at = mapping.jump(generators, at)
-        stay = at < end
-        generators, at, numbers = generators[stay], at[stay], numbers[stay]
-    return places
-
-
-def _chain(count: int) -> tuple[Symbols, int]:
-    """Symbols in which each id gives away one other, and how many ids they have. Nobody needs a key to make them."""
-    generator = np.random.default_rng(5)
-    pool = _random_ids(generator, 24 * count)
-    places, checks_of_pool = _places(pool, count), checks_of(pool).tolist()
-    inside: dict[int, list[int]] = {}
-    for number, some in enumerate(places):
-        for place in some:
-            inside.setdefault(place, []).append(number)
-    sums = generator.integers(1, 1 << 64, count, dtype=np.uint64)
-    checks = generator.integers(0, 1 << 16, count, dtype=np.uint16)
-    before: dict[int, list[int]] = {}
-    visited: set[int] = set()
-    links, place = 0, count // 2
-    while True:
-        fits = (
-            number
-            for number in inside[place]
-            if visited.isdisjoint(places[number]) and any(one != place and one >= count // 8 for one in places[number])
-        )
-        link = next(fits, None)
-        if link is None:
-            return Symbols(0, sums, checks), links
-        # Once all links before it are out, this symbol has just this id.
-        there = [*before.get(place, ()), link]
-        sums[place] = sum(int(pool[number]) for number in there) % 2**64
-        checks[place] = sum(checks_of_pool[number] for number in there) % 2**16
-        visited.add(place)
-        links += 1
-        onwards = [one for one in places[link] if one != place and one >= count // 8]
-        for one in places[link]:
-            before.setdefault(one, []).append(link)
-        place = max(onwards, key=lambda one: len(inside[one]))
-
-
 def test_symbols_that_give_one_id_at_a_time_cost_no_more_than_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking at all symbols once for each id would be quadratic work, in one step of whoever receives them."""
     looked: list[int] = []
@@ -151,7 +104,8 @@ def test_symbols_that_give_one_id_at_a_time_cost_no_more_than_they_have(monkeypa
         return single(sums, checks, places)
 
     monkeypatch.setattr(decode, "_single", counted)
-    symbols, links = _chain(1_024)
+    made = chain(1_024)
+    symbols, links = made.symbols, made.links
     assert links > 100
     decoder = Decoder(np.empty(0, np.uint64))
     assert not decoder.add(symbols)
@@ -161,7 +115,8 @@ def test_symbols_that_give_one_id_at_a_time_cost_no_more_than_they_have(monkeypa
 
 
 def test_symbols_that_need_too_many_waves_are_refused() -> None:
-    symbols, links = _chain(2_048)
+    made = chain(2_048)
+    symbols, links = made.symbols, made.links
     assert links > decode.WAVES_MAX
     with pytest.raises(InconsistentSymbols, match="waves"):
         Decoder(np.empty(0, np.uint64)).add(symbols)

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.config import Open
 from bobbin.interlace.limits import Limits
 from bobbin.interlace.machine import InterlaceMachine
@@ -71,6 +72,19 @@ def test_a_bounded_peer_gets_what_both_select_and_leaves_at_the_fixed_point(tmp_
         client.close()
 
     _with_node(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("strategy", "way"), [(Strategy.AUTO, "comparison"), (Strategy.PARTITIONS, "partitions")])
+def test_a_peer_is_told_in_the_way_that_is_noted_for_it(tmp_path: Path, strategy: Strategy, way: str) -> None:
+    async def scene(running: Running) -> None:
+        await running.put(records(3))
+        client = Client(tmp_path / "bob", _BOB)
+        result = await client.run(running.open())
+        assert result.fixed_point
+        assert result.strategies[0] == way
+        client.close()
+
+    _with_node(tmp_path, scene, roster=Roster([peer("bob", _BOB.verifier, strategy=strategy)]))
 
 
 def test_a_stranger_learns_nothing_but_a_preface(tmp_path: Path) -> None:

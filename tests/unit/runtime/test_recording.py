@@ -90,8 +90,9 @@ def test_a_recorded_exchange_has_the_outcome_of_any_other() -> None:
     with_recorder = run_local(side(ours), side(theirs), clock=Clock(), recorder=recorder)
     for recorded, other in ((with_recorder.own, plain.own), (with_recorder.peer, plain.peer)):
         # A recorded side does not read the other's memory; it has to be told.
-        assert recorded.result.strategies
-        assert structs.replace(recorded.result, strategies=()) == other.result
+        assert set(other.result.strategies) == {"direct"}
+        assert "direct" not in recorded.result.strategies
+        assert structs.replace(recorded.result, strategies=other.result.strategies) == other.result
 
 
 def test_another_request_is_found(recording: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

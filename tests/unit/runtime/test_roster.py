@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from bobbin.errors import UsageError
+from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import LARGE
 from bobbin.policy.modules import compile_query, compile_selector
 from bobbin.records.signing import SigningKey
@@ -74,6 +75,7 @@ def test_a_name_is_not_enough_where_there_was_a_key_or_is_one_now() -> None:
         (structs.replace(_LAB, selector=_OTHER), Change.POLICY, Change.POLICY),
         (structs.replace(_LAB, query=compile_query("")), Change.TERMS, Change.TERMS),
         (structs.replace(_LAB, limits=LARGE), Change.TERMS, Change.TERMS),
+        (structs.replace(_LAB, strategy=Strategy.LISTING), Change.TERMS, Change.TERMS),
         (structs.replace(_LAB, limits=LARGE, selector=_OTHER), Change.TERMS, Change.TERMS),
         (structs.replace(_LAB, address=None), Change.NONE, Change.TERMS),
         (structs.replace(_LAB, certificate=bytes(32)), Change.NONE, Change.TERMS),

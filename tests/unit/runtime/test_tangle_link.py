@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from bobbin.runtime import tangle_link
-from bobbin.runtime.tangle_link import NOT_A_FRAME, Call, QuietPeer, TangleLink, at_once
+from bobbin.runtime.tangle_link import NOT_A_FRAME, Call, QuietPeer, TangleLink, TooMuchAtOnce, at_once
 from bobbin.tangles import phases
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.phases import Have
@@ -113,6 +113,23 @@ def test_a_run_is_finished_after_its_commit() -> None:
         (finished,) = [notice for notice in ours.notices if isinstance(notice, Finished)]
         assert len(finished.added) == 5
         assert len(ours.keeper.commits) == 1
+
+    asyncio.run(main())
+
+
+def test_more_than_one_frame_can_have_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tangle_link, "BODY_BYTES_MAX", 2_000)
+
+    async def main() -> None:
+        _, keeper, feed = _author(5)
+        ours, theirs = Side(keeper), Side()
+        theirs.keeper.goal(feed, "all")
+        async with linked({NAME: theirs.serve}) as (asking, _):
+            session = ours.begin(await asking.open(NAME))
+            session.open_runs((feed,))
+            with pytest.raises(TooMuchAtOnce, match="in one frame of 2,000"):
+                await session.run()
+        assert not theirs.keeper.records
 
     asyncio.run(main())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from bobbin.runtime.admission import Refusal
 from bobbin.runtime.tangle_library import StoreKeeper
@@ -74,6 +75,27 @@ def test_a_node_dials_another() -> None:
         assert [notice.added for notice in report.notices if isinstance(notice, Finished)]
         await until(lambda: not serving.sessions)
         assert {peer for peer, _ in heard} == {CAROL.public_bytes}
+        await serving.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_with_another_key_than_the_address_says_is_told_as_that() -> None:
+    """Both sides hear of it: who dialled what may be wrong, who listens that somebody was turned away."""
+
+    async def main() -> None:
+        _, keeper, feed = _author(1)
+        turned: list[str] = []
+        serving = TangleNode(BOB, keeper, turned=lambda code, _: turned.append(code))
+        listener = await serving.listen(HERE, admits=lambda peer: peer != CAROL.public_bytes)
+        wrong = structs.replace(listener.address, key=ALICE.public_bytes)
+        for node, where in ((TangleNode(CAROL, _reader(feed)), wrong), (TangleNode(CAROL, _reader(feed)), None)):
+            with pytest.raises(
+                WireFault, match="another key listens there than the address says, or it does not admit"
+            ):
+                await node.sync(where or listener.address, (feed,))
+        await until(lambda: len(turned) == 2)
+        assert turned == ["not-proven", "not-admitted"]
         await serving.close()
 
     asyncio.run(main())

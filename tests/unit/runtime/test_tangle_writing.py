@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bobbin.errors import UsageError
-from bobbin.runtime.tangle_writing import Tangles, tables_of
+from bobbin.runtime.tangle_writing import NoAccount, SeveralAccounts, Tangles, tables_of
 from bobbin.store.sqlite import open_store
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.tangle import Kind
@@ -39,18 +39,31 @@ def test_an_account_a_feed_and_a_thread(tangles: Tangles) -> None:
 def test_two_accounts_of_one_key_are_two(tangles: Tangles) -> None:
     one, two = tangles.new_account(ALICE), tangles.new_account(ALICE)
     assert one.id != two.id
-    with pytest.raises(UsageError, match="2 accounts here have the key"):
+    with pytest.raises(SeveralAccounts, match=f"belongs to 2 accounts here: {one.id}, {two.id}"):
         tangles.feed(ALICE, "post")
     assert tangles.feed(ALICE, "post", account=one.id) != tangles.feed(ALICE, "post", account=two.id)
-    with pytest.raises(UsageError, match="no account here has the key"):
+    with pytest.raises(NoAccount, match="no account here has the key"):
         tangles.feed(SECOND, "post")
+
+
+def test_an_account_is_found_by_the_key_that_began_it(tangles: Tangles) -> None:
+    assert tangles.account_begun_by(ALICE) is None
+    account = tangles.new_account(ALICE).id
+    assert tangles.account_begun_by(ALICE) == account
+    assert tangles.account_begun_by(ALICE, subdomain="device") is None
+    tangles.add_key(ALICE, account, SECOND, powers=["add", "del"])
+    assert tangles.account_begun_by(SECOND) is None, "it was added later"
+    tangles.remove_key(SECOND, account, ALICE.public)
+    assert tangles.account_begun_by(ALICE) is None, "it may not sign there any more"
 
 
 def test_keys_of_an_account(tangles: Tangles) -> None:
     account = tangles.new_account(ALICE).id
     feed = tangles.feed(ALICE, "post")
-    with pytest.raises(UsageError, match="cannot be stored"):
+    with pytest.raises(UsageError, match=f"the key {SECOND.public} may not sign for the account {account}"):
         tangles.post(SECOND, {"text": "mine?"}, tangles=[feed])
+    with pytest.raises(UsageError, match="in an account stand only messages that add and remove keys"):
+        tangles.post(ALICE, {"text": "hello"}, tangles=[account])
     tangles.add_key(ALICE, account, SECOND)
     assert tangles.keys_of(account) == {ALICE.public, SECOND.public}
     tangles.post(SECOND, {"text": "mine"}, tangles=[feed])
@@ -81,8 +94,11 @@ def test_ids_by_their_beginning(tangles: Tangles) -> None:
     account = tangles.new_account(ALICE).id
     assert tangles.resolve(account[:6]) == account
     assert tangles.resolve("1" * 32) == "1" * 32, "a whole id need not be known"
-    for text in (account[:3], "zzzzzz", "", "no id at all"):
+    for text in ("zzzzzz", "no id at all"):
         with pytest.raises(UsageError, match="neither the id"):
+            tangles.resolve(text)
+    for text in (account[:3], ""):
+        with pytest.raises(UsageError, match="at least its first 4 characters"):
             tangles.resolve(text)
 
 

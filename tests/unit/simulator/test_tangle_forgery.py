@@ -34,8 +34,13 @@ def test_every_kind_is_made_and_most_are_wrong() -> None:
             assert decode(forged.raw).id == forged.id
             truth.learn(forged)
             made.append((tangle, forged))
-    assert len(forger.made) >= 12
-    wrong = [one for tangle, one in made if not truth.is_full(tangle, one.id)]
+    assert len(forger.made) >= 13
+    right = {message.id: message for message in known if not message.is_moot}
+    copies = [(tangle, one) for tangle, one in made if one.id in right and one.sigkey != right[one.id].sigkey]
+    assert copies
+    assert not any(truth.is_full(tangle, one.id, one.sigkey) for tangle, one in copies)
+    assert all(truth.is_full(tangle, one.id) for tangle, one in copies), "the genuine ones are there as well"
+    wrong = [one for tangle, one in made if not truth.is_full(tangle, one.id, one.sigkey)]
     assert len(wrong) > len(made) / 2
 
 

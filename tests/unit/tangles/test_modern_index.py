@@ -9,7 +9,7 @@ from bobbin.tangles.exchange import Credential
 from bobbin.tangles.message import MessageId, moot_id
 from bobbin.tangles.modern_index import DepthIndex, StandingIndexes, digest_of
 from bobbin.tangles.tangle import Tangle
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
 
 _IDS = [moot_id(f"author {number}", "post") for number in range(40)]
@@ -104,7 +104,7 @@ def test_credentials_below_a_depth() -> None:
 
 def test_standing_indexes_take_only_what_is_new() -> None:
     author = Author()
-    messages = author.feed(6)
+    messages = author.line(6)
     store = store_of([*author.account_messages, *messages], {})
     structure = Tangle(messages[0].id, messages[:4])
     standing = StandingIndexes()
@@ -133,7 +133,7 @@ def test_a_standing_index_is_the_one_that_would_be_made_anew(seed: int) -> None:
     """However much has changed since it was asked for, and whether or not that can still be told."""
     random = Random(seed)
     author = Author()
-    messages = author.feed(12)
+    messages = author.line(12)
     store = store_of([*author.account_messages, *messages], {})
     structure = Tangle(messages[0].id, messages)
     standing = StandingIndexes()

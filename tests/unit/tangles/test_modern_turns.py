@@ -12,7 +12,7 @@ from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import SpanLimits, SpanWork
 from bobbin.tangles.session_effects import Role
 from bobbin.tangles.session_memory import ModernView
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
 
 _AUTHOR = Author()

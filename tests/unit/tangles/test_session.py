@@ -18,7 +18,7 @@ from bobbin.tangles.session import Session, SessionConfig
 from bobbin.tangles.session_effects import Announced, Ignored, Opened, Role
 from bobbin.tangles.session_events import Committed, OpenRuns, Received, Undecodable
 from bobbin.tangles.tangle import Tangle
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import Pair, held, phase_pair, recorded_store, records_of, store_of, sync
 from tests.vectors.load import HERE, load
 
@@ -27,7 +27,7 @@ _FIXED = [name for name in _ALL if not load(f"pzp/sessions/{name}.json")["timing
 _LOOSE = [name for name in _ALL if name not in _FIXED]
 _AUTHOR = Author()
 (_ACCOUNT,) = _AUTHOR.account_messages
-feed, star = _AUTHOR.feed, _AUTHOR.star
+feed, star = _AUTHOR.line, _AUTHOR.star
 
 
 def _stores(
@@ -224,7 +224,7 @@ def test_a_new_key_goes_out_with_the_first_message_that_needs_it() -> None:
     author = Author()
     added = author.add_key("another")
     pair.add(0, added, _ACCOUNT.id)
-    message = author.post("by the new key", Tangle(tangle, messages))
+    message = author.say("by the new key", Tangle(tangle, messages))
     pair.add(0, message, tangle)
     pair.run()
     assert pair.sides[1].store.message(message.id) is not None

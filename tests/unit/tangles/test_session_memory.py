@@ -6,14 +6,14 @@ from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.ranges import WantFrom
 from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.session_memory import ModernView, perform
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import held, store_of
 
 
 def test_what_is_valid_is_stored_and_the_rest_is_named() -> None:
     author = Author()
-    messages = author.feed(3)
-    stranger = Author("mallory").feed(1)
+    messages = author.line(3)
+    stranger = Author("mallory").line(1)
     store = MemoryStore()
     commit = Commit(
         token=7, tangle=messages[0].id, messages=(*author.account_messages, *messages[:3], stranger[1], messages[3])
@@ -29,7 +29,7 @@ def test_what_is_valid_is_stored_and_the_rest_is_named() -> None:
 
 def test_the_newest_are_kept() -> None:
     author = Author()
-    messages = author.feed(9)
+    messages = author.line(9)
     store = store_of(author.account_messages, {})
     perform(store, Commit(token=1, tangle=messages[0].id, messages=tuple(messages), newest=3))
     assert {id for id, has_data in held(store, messages[0].id).items() if has_data} == {m.id for m in messages[-3:]}
@@ -38,7 +38,7 @@ def test_the_newest_are_kept() -> None:
 def test_what_only_a_pzp_peer_takes_is_refused_by_modern_commits_and_hidden() -> None:
     author, stranger = Author(), Author("mallory")
     author.add_key("phone")
-    removal = compose.account_del(stranger.keys[0], author.account, key=author.keys[1].public)
+    removal = compose.account_del(stranger.keys[0], author.account_tangle, key=author.keys[1].public)
     account = author.account.id
     store = store_of(author.account_messages, {account: "all"})
     modern = perform(store, Commit(token=1, tangle=account, messages=(removal,), modern=True))

@@ -4,13 +4,13 @@ from bobbin.tangles.exchange import Exchange
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.session_news import News
 from bobbin.tangles.tangle import Tangle
-from tests.tangle_messages import Author
+from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
 
 
 def test_nothing_is_news_where_nobody_listens() -> None:
     author = Author()
-    messages = author.feed(3)
+    messages = author.line(3)
     news = News(Exchange(store_of([*author.account_messages, *messages], {})), 100)
     assert news.came([messages[3].id]) == []
     news.follow(messages[0].id)
@@ -20,7 +20,7 @@ def test_nothing_is_news_where_nobody_listens() -> None:
 
 def test_what_came_before_the_messages_of_a_run_went_out_waits_for_them() -> None:
     author = Author()
-    messages = author.feed(4)
+    messages = author.line(4)
     tangle = messages[0].id
     news = News(Exchange(store_of([*author.account_messages, *messages], {})), 100)
     news.follow(tangle)
@@ -32,8 +32,8 @@ def test_what_came_before_the_messages_of_a_run_went_out_waits_for_them() -> Non
 
 def test_each_message_is_news_once_and_in_every_tangle_that_is_followed() -> None:
     author = Author()
-    feed, thread = author.feed(2), author.star(1)
-    both = author.post("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
+    feed, thread = author.line(2), author.star(1)
+    both = author.say("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
     news = News(Exchange(store_of([*author.account_messages, *feed, *thread, both], {})), 100)
     for tangle in (feed[0].id, thread[0].id):
         news.follow(tangle)
@@ -45,12 +45,12 @@ def test_each_message_is_news_once_and_in_every_tangle_that_is_followed() -> Non
 
 def test_a_key_that_came_meanwhile_goes_along_once() -> None:
     author = Author()
-    feed = author.feed(1)
+    feed = author.line(1)
     added = author.add_key("other")
     structure = Tangle(feed[0].id, feed)
-    first = author.post("first", structure)
+    first = author.say("first", structure)
     structure.add(first)
-    second = author.post("second", structure)
+    second = author.say("second", structure)
     news = News(Exchange(store_of([*author.account_messages, *feed, first, second], {})), 100)
     news.serve(feed[0].id, listens=True)
     assert news.came([added.id]) == []
@@ -60,7 +60,7 @@ def test_a_key_that_came_meanwhile_goes_along_once() -> None:
 
 def test_memory_is_bounded() -> None:
     author = Author()
-    messages = author.feed(5)
+    messages = author.line(5)
     news = News(Exchange(store_of([*author.account_messages, *messages], {})), 2)
     tangle = messages[0].id
     news.serve(tangle, listens=True)
@@ -72,7 +72,7 @@ def test_memory_is_bounded() -> None:
 
 def test_what_waits_is_bounded() -> None:
     author = Author()
-    messages = author.feed(5)
+    messages = author.line(5)
     tangle = messages[0].id
     news = News(Exchange(store_of([*author.account_messages, *messages], {})), 2)
     news.follow(tangle)
@@ -83,8 +83,8 @@ def test_what_waits_is_bounded() -> None:
 
 def test_what_came_from_the_peer_is_no_news_in_any_tangle_that_it_stands_in() -> None:
     author = Author()
-    feed, thread = author.feed(2), author.star(1)
-    both = author.post("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
+    feed, thread = author.line(2), author.star(1)
+    both = author.say("in both", Tangle(feed[0].id, feed), Tangle(thread[0].id, thread))
     news = News(Exchange(store_of([*author.account_messages, *feed, *thread, both], {})), 100)
     for tangle in (feed[0].id, thread[0].id):
         news.serve(tangle, listens=True)
@@ -94,7 +94,7 @@ def test_what_came_from_the_peer_is_no_news_in_any_tangle_that_it_stands_in() ->
 
 def test_what_the_library_hides_is_no_news() -> None:
     author = Author()
-    messages = author.feed(3)
+    messages = author.line(3)
     tangle = messages[0].id
     store = store_of([*author.account_messages, *messages], {})
     hidden = messages[3].id

@@ -22,7 +22,7 @@ from bobbin.cli.elsewhere import (
 )
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.link_text import duration_text
-from bobbin.cli.options import AsJson, LaceFolder, StrategyChoice, StrategyOption, parse_place
+from bobbin.cli.options import AsJson, LaceFolder, StrategyOption, parse_place
 from bobbin.cli.output import Output
 from bobbin.cli.record_rows import record_row
 from bobbin.cli.text import count_text
@@ -47,7 +47,7 @@ def follow(
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, metavar="N", help="End after N records.", show_default=False)
     ] = None,
-    strategy: StrategyOption = StrategyChoice.AUTO,
+    strategy: StrategyOption = None,
     verifier: ExpectedKey = None,
     pin: Pin = None,
     authorities: Authorities = None,
@@ -78,7 +78,8 @@ def follow(
     )
     place = None if at is None else parse_place(at)
     with Lace.open(folder) as lace:
-        chosen = Chosen(policy=policy, query_policy=query_policy, strategy=strategy.value)
+        wanted = None if strategy is None else strategy.value
+        chosen = Chosen(policy=policy, query_policy=query_policy, strategy=wanted)
         there = find_elsewhere(folder, peer, demands, chosen)
         asyncio.run(_follow(out, lace, there, place, count))
     return ExitCode.OK

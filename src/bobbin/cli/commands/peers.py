@@ -89,6 +89,7 @@ def peers_show(folder: LaceFolder, name: PeerName, peers: PeersFile = None, as_j
             "policy": _named_with(entry.policy, identifiers["policy_id"], "the default policy of the node"),
             "query policy": _named_with(entry.query_policy, identifiers["query_policy_id"], "the default one"),
             "limits": entry.profile or "default",
+            "strategy": entry.strategy or "auto",
             "links": ", ".join(_ways(entry)),
         }
         out.result(
@@ -338,6 +339,7 @@ def _value(entry: "PeerEntry") -> dict[str, Json]:
         "policy": entry.policy,
         "query_policy": entry.query_policy,
         "limits": entry.profile,
+        "strategy": entry.strategy,
         "follow": entry.follow,
         "admit": entry.admit,
         "anonymous": _is_anonymous(entry),

@@ -107,6 +107,7 @@ def pipeline_select(
     from bobbin.store.lake.lake import Lake
 
     out = Output(as_json=as_json)
+    check_lake(lake)
     link = Link(here=here, peer=peer, tick=tick, transport=transport, encrypted=encrypted)
     chosen = _chosen(link, policy, peer_policy, query_policy, plan, program)
     if offer is not None and peer_lake is None:
@@ -116,7 +117,6 @@ def pipeline_select(
     runtime = _runtime(link, chosen)
     forced = None if executor is ExecutorChoice.AUTO else Executor(executor.value)
     source = peer_origin(link)
-    check_lake(lake)
     there = None if peer_lake is None else check_lake(peer_lake)
     claims = None if there is None else select.Advertised(lake=there, offer=offer)
     select.check(chosen, predicates=predicate or None, executor=forced, advertised=claims, source=source)

@@ -20,7 +20,7 @@ from bobbin.cli.elsewhere import (
     find_folder,
 )
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.options import AsJson, LaceFolder, LimitsChoice, StrategyChoice, StrategyOption, parse_wanted
+from bobbin.cli.options import AsJson, LaceFolder, LimitsChoice, StrategyOption, parse_wanted
 from bobbin.cli.output import Json, Output
 from bobbin.cli.policy_situation import PeerPolicy, QueryPolicy
 from bobbin.cli.sync_run import Asked, Ran, sync_elsewhere, sync_folder
@@ -78,7 +78,7 @@ def sync(
     record: _Record = None,
     limits: _Limits = None,
     rounds: _Rounds = 1,
-    strategy: StrategyOption = StrategyChoice.AUTO,
+    strategy: StrategyOption = None,
     through_codec: Annotated[bool, _flag("--through-codec", "Pass real bytes, and count them by phase.")] = False,
     ledger: Annotated[bool, _flag("--ledger", "Show what the peer could learn, and how honest it was.")] = False,
     state: Annotated[bool, _flag("--state", "Show what both sides agreed on.")] = False,
@@ -108,7 +108,7 @@ def sync(
             policy=policy,
             query_policy=query_policy,
             limits=None if limits is None else limits.value,
-            strategy=strategy.value,
+            strategy=None if strategy is None else strategy.value,
         ),
         peer_policy=peer_policy,
         peer_query_policy=peer_query_policy,

@@ -15,6 +15,7 @@ from bobbin.cli.tangle_options import (
     DomainOption,
     KeyOption,
     TangleId,
+    advising,
     load_key,
     read_data,
     resolve,
@@ -47,9 +48,10 @@ def tangle_append(
     out = Output(as_json=as_json)
     with Lace.open(folder) as lace:
         content = read_data(data, file)
-        tangles = [resolve(lace, text) for text in (tangle, *(also or ()))]
-        speaker = account if account in (None, "any") else resolve(lace, str(account))
-        message = lace.tangles.post(load_key(lace, key), content, tangles=tangles, account=speaker, domain=domain)
+        tangles = [resolve(lace, tangle), *(resolve(lace, text, option="--also") for text in also or ())]
+        speaker = account if account in (None, "any") else resolve(lace, str(account), option="--account")
+        with advising(lace):
+            message = lace.tangles.post(load_key(lace, key), content, tangles=tangles, account=speaker, domain=domain)
     depths = {root: place.depth for root, place in message.places.items()}
     out.result({"id": message.id, "tangles": depths, "account": message.account, "domain": message.domain}, message.id)
     return ExitCode.OK

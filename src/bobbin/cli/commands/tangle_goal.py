@@ -1,6 +1,6 @@
 """``bobbin tangle goal``: how much of a tangle is wanted."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output
 from bobbin.cli.tangle_options import resolve
 from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.lace import Lace
 
 
 def tangle_goal(
@@ -41,6 +44,8 @@ def tangle_goal(
         if goal is not None or clear:
             if wanted is None:
                 raise UsageError("name the tangle whose goal is to be cleared")
+            if goal is not None:
+                _check_sense(lace, wanted, goal)
             lace.tangles.set_goal(wanted, goal)
         found = {root: one.text for root, one in lace.tangles.goals().items() if wanted in (None, root)}
     for root, text in found.items():
@@ -51,3 +56,21 @@ def tangle_goal(
         else:
             out.note(f"no goals yet; set one with: bobbin tangle goal {folder} TANGLE all")
     return ExitCode.OK
+
+
+def _check_sense(lace: "Lace", tangle: str, text: str) -> None:
+    """Refuse a goal that would let go of what nobody means to lose. Of a tangle that is not here, all is possible."""
+    from bobbin.tangles.goals import GoalKind, parse_goal
+    from bobbin.tangles.structures import DICT_DOMAIN_PREFIX, SET_DOMAIN_PREFIX
+    from bobbin.tangles.tangle import Kind
+
+    goal = parse_goal(text)
+    if goal.kind is GoalKind.NEWEST and not goal.count:
+        raise UsageError("newest-0 asks for nothing; that is the goal none")
+    lace.tangles.refresh()
+    root = lace.tangles.tangle(tangle).root
+    if root is None or not goal.needs_structure:
+        return
+    prefix = SET_DOMAIN_PREFIX if goal.kind is GoalKind.SET else DICT_DOMAIN_PREFIX
+    if lace.tangles.tangle(tangle).kind is not Kind.FEED or not root.domain.startswith(prefix):
+        raise UsageError(f"{tangle} is no {goal.kind}: that is a feed whose domain begins with {prefix}")

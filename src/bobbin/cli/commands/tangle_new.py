@@ -15,6 +15,7 @@ from bobbin.cli.tangle_options import (
     DataOption,
     DomainOption,
     KeyOption,
+    advising,
     load_key,
     read_data,
     resolve,
@@ -49,7 +50,8 @@ def tangle_new(
     """Begin a tangle and print its id.
 
     An account is a tangle that says which keys may speak for somebody. A feed is what an account writes under one
-    domain; its id follows from those two. A thread begins with a message that others reply to.
+    domain; its id follows from those two. A thread begins with a message that others reply to. An account that the key
+    has begun, and a feed that exists, are found and not made again.
 
     Examples: bobbin tangle new notes.lace account · bobbin tangle new notes.lace feed --domain post
     """
@@ -59,21 +61,26 @@ def tangle_new(
     with Lace.open(folder) as lace:
         content = read_data(data, file) if kind is KindChoice.THREAD else None
         keypair = load_key(lace, key)
-        owner = None if account in (None, "any") else resolve(lace, str(account))
-        match kind:
-            case KindChoice.ACCOUNT:
-                _refuse(kind, file=file, data=data, account=account)
-                id = lace.tangles.new_account(keypair, subdomain=domain or "person").id
-            case KindChoice.FEED:
-                _refuse(kind, file=file, data=data)
-                id = _feed(lace, keypair, domain, owner)
-            case KindChoice.THREAD:
-                assert content is not None, "a thread begins with data"
-                speaker = "any" if account == "any" else owner
-                id = lace.tangles.post(keypair, content, account=speaker, domain=domain or "post").id
-            case _:
-                assert_never(kind)
+        owner = None if account in (None, "any") else resolve(lace, str(account), option="--account")
+        found = None
+        with advising(lace):
+            match kind:
+                case KindChoice.ACCOUNT:
+                    _refuse(kind, file=file, data=data, account=account)
+                    found = lace.tangles.account_begun_by(keypair, subdomain=domain or "person")
+                    id = found or lace.tangles.new_account(keypair, subdomain=domain or "person").id
+                case KindChoice.FEED:
+                    _refuse(kind, file=file, data=data)
+                    id = _feed(lace, keypair, domain, owner)
+                case KindChoice.THREAD:
+                    assert content is not None, "a thread begins with data"
+                    speaker = "any" if account == "any" else owner
+                    id = lace.tangles.post(keypair, content, account=speaker, domain=domain or "post").id
+                case _:
+                    assert_never(kind)
     out.result({"tangle": id, "kind": kind.value}, id)
+    if found is not None:
+        out.note(f"the key {key!r} has this account already; another one needs another key, or another --domain")
     return ExitCode.OK
 
 

@@ -1,6 +1,7 @@
 """``bobbin tangle serve``: take PZP peers, and keep them up to date."""
 
 import asyncio
+import os
 import signal
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -42,7 +43,8 @@ def tangle_serve(
     """Take PZP peers, and keep them up to date while they stay.
 
     Whoever proves a key may ask for any tangle by its id, as between PZP peers; --admit names those who may. What comes
-    in is decided by the goals here. With --json there is a line for each event; the first, "started", has the address.
+    in is decided by the goals here. The address that is printed has the key of this side, the one that
+    `bobbin tangle key list` shows. With --json there is a line for each event; the first, "started", has the address.
     SIGTERM or Ctrl-C stops.
 
     Example: bobbin tangle serve notes.lace --listen 0.0.0.0:8008
@@ -52,6 +54,8 @@ def tangle_serve(
 
     out = Output(as_json=as_json)
     place = addresses.parse(f"tcp:{listen}", to_listen=True)
+    if place.port is None:
+        raise UsageError(f"--listen takes a host and a port, as in 127.0.0.1:8008, not {listen[:80]!r}")
     admitted = None if not admit else frozenset(map(_public, admit))
     with Lace.open(folder) as lace:
         serving = _Serving(out, lace, key, admitted, modern=not nine_phases)
@@ -80,7 +84,12 @@ class _Serving:
         self._lace: Final = lace
         self._admitted: Final = admitted
         self._node: Final = TangleNode(
-            load_key(lace, key), StoreKeeper(lace.tangles), modern=modern, watch=self._watch, lost=self._lost
+            load_key(lace, key),
+            StoreKeeper(lace.tangles),
+            modern=modern,
+            watch=self._watch,
+            lost=self._lost,
+            turned=self._turned,
         )
 
     async def run(self, place: "Address") -> None:
@@ -91,7 +100,8 @@ class _Serving:
             loop.add_signal_handler(number, stop.set)
         self._lace.tangles.refresh()
         listener = await self._node.listen(place, admits=self._admits)
-        self._tell("started", {"address": str(listener.address)}, f"listening at {listener.address}")
+        values: dict[str, Json] = {"address": str(listener.address), "process": os.getpid()}
+        self._tell("started", values, f"listening at {listener.address}")
         looking, stopping = asyncio.create_task(self._look()), asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -150,6 +160,9 @@ class _Serving:
 
         who = base58.encode(peer)
         self._tell("lost", {"peer": who, "message": str(error)}, f"{short(who)}  {error}")
+
+    def _turned(self, code: str, remote: str) -> None:
+        self._tell("turned-away", {"remote": remote, "reason": code}, f"{remote} was turned away: {code}")
 
     def _tell(self, event: str, values: dict[str, Json], words: str) -> None:
         self._out.row({"event": event, **values}, self._out.style(words))

@@ -25,8 +25,9 @@ def tangle_show(
 ) -> ExitCode:
     """Show what is known of a tangle.
 
-    Its kind, account and goal, how much of it is held and proven, its tips, and what is missing. With --graph the
-    messages follow as a drawing; a hollow dot is a message without its data.
+    Its kind, account and goal, how much of it is held and proven, its tips, and what is named but not here. With
+    --graph the messages follow as a drawing; a hollow dot is a message without its data. Every message is the root of
+    a tangle, empty until somebody replies to it; of one that stands in others it is said in which.
 
     Example: bobbin tangle show notes.lace 6nkF… --graph
     """
@@ -45,19 +46,21 @@ def tangle_show(
 
 
 def _lines(out: Output, value: dict[str, Json]) -> list[str]:
-    have, tips, missing = value["have"], value["tips"], value["missing"]
+    have, tips, missing, within = value["have"], value["tips"], value["missing"], value["stands_in"]
     assert isinstance(tips, list)
     assert isinstance(missing, list)
+    assert isinstance(within, list)
     rows = {
         "tangle": str(value["tangle"]),
         "kind": "unknown: its root is not here" if value["kind"] is None else str(value["kind"]),
+        "stands in": ", ".join(map(str, within)) or None,
         "account": None if value["account"] is None else str(value["account"]),
         "domain": None if value["domain"] is None else str(value["domain"]),
         "goal": "none set" if value["goal"] is None else str(value["goal"]),
         "messages": f"{value['messages']:,} ({value['with_data']:,} with data, {value['proven']:,} proven)",
         "depths": None if not isinstance(have, list) else f"{have[0]} to {have[1]}",
         "tips": ", ".join(map(tangle_text.short, tips)) or "none",
-        "missing": ", ".join(map(tangle_text.short, missing)) or None,
+        "not here": f"{', '.join(map(tangle_text.short, missing))}: let go, or never came" if missing else None,
         "ghosts": str(value["ghosts"]) if value["ghosts"] else None,
     }
     return [

@@ -104,10 +104,17 @@ def _with_folder(out: Output, lace: "Lace", other: "Lace", wanted: tuple[str, ..
 def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *, key: str, modern: bool) -> ExitCode:
     import asyncio
 
+    from bobbin.transport.base import TransportError
     from bobbin.wire.pzp import address as addresses
 
     address = addresses.parse(peer)
-    report = asyncio.run(_dial(lace, address, wanted, key=key, modern=modern))
+    _check_key(lace, address)
+    try:
+        report = asyncio.run(_dial(lace, address, wanted, key=key, modern=modern))
+    except TransportError as error:
+        # As it was typed, not as the transport below names the place.
+        words = str(error).removeprefix(f"{address.place}: ")
+        raise TransportError(f"{address}: {words}", retry=error.retry) from error
     account = Account(report.notices)
     lacking = _lacking(lace, wanted)
     out.result(
@@ -126,6 +133,18 @@ def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *,
     )
     _hint(out, lace, wanted, lacking)
     return ExitCode.NOT_ALL if lacking else account.code
+
+
+def _check_key(lace: "Lace", address: "PeerAddress") -> None:
+    """Say at once that an id stands where a key should: both are 32 bytes in base58, and most ids are no keys."""
+    from bobbin.tangles import base58
+
+    text = base58.encode(address.key)
+    if lace.tangles.message(text) is not None:
+        raise UsageError(
+            f"{text} is the id of a message here, and an address names the key of the peer; bobbin tangle key list"
+            " prints it there"
+        )
 
 
 async def _dial(lace: "Lace", address: "PeerAddress", wanted: tuple[str, ...], *, key: str, modern: bool) -> "Report":

@@ -186,7 +186,9 @@ class Client(_Side):
         try:
             self._server_point: Final = bindings.crypto_sign_ed25519_pk_to_curve25519(server)
         except CryptoError as error:
-            raise UsageError("the key of the server is no point of the curve") from error
+            raise UsageError(
+                "the key of the server is no point of the curve: an id, perhaps, in place of a key"
+            ) from error
         self._server: Final = server
         self._extra: Final = extra or _NO_EXTRA
         self._hello = b""

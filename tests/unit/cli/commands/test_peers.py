@@ -49,6 +49,7 @@ def test_a_peer_that_was_added_is_listed_with_stable_fields(known: Path, policy:
             "policy": str(policy),
             "query_policy": None,
             "limits": None,
+            "strategy": None,
             "follow": True,
             "admit": True,
             "anonymous": False,

@@ -96,13 +96,18 @@ def test_a_plan_and_a_program_in_json_and_for_people(cli: Cli, files: Path, spar
 def test_what_makes_no_sense_is_said_before_spark_starts(
     cli: Cli, files: Path, options: tuple[str, ...], said: str
 ) -> None:
-    answer = cli("pipeline", "select", files, *(files / one if (files / one).exists() else one for one in options))
+    given = [files / one if (files / one).exists() else one for one in options]
+    answer = cli("pipeline", "select", files / "no.lake", *given)
+    assert (answer.code, "no.lake" in answer.err) == (2, True), "that comes first"
+    Lake.create(files / "x.lake")
+    answer = cli("pipeline", "select", files / "x.lake", *given)
     assert answer.code == 2
     assert said in answer.err
 
 
 def test_a_mistake_in_a_program_is_named_by_its_place(cli: Cli, files: Path) -> None:
     (files / "wrong").write_text("P(X) :- not Have(X).\n")
-    answer = cli("pipeline", "select", files, "--program", files / "wrong")
+    Lake.create(files / "x.lake")
+    answer = cli("pipeline", "select", files / "x.lake", "--program", files / "wrong")
     assert answer.code == 7
     assert "wrong:1:" in answer.err

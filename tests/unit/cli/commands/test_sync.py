@@ -294,7 +294,8 @@ def test_an_address_is_exchanged_with(filled: Path, ding: Path, node: Served, cl
     assert answer.lines[1:3] == ["received       1 record, 191 B", "sent           1 record, 190 B"]
     assert answer.lines[3].startswith("phases         setup ")
     assert " kB" in answer.lines[3], "bytes, by phase"
-    assert answer.lines[4].startswith("converged: ")
+    assert answer.lines[4] == "found out by   listing, equal"
+    assert answer.lines[5].startswith("converged: ")
     assert listed(cli, filled) == {"links/1", "links/2"}
     assert listed(cli, node.folder) == {"links/1", "links/2", "links/3"}
 

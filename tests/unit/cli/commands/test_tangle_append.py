@@ -24,4 +24,17 @@ def test_what_makes_no_sense(woven: Woven, cli: Cli) -> None:
     cli("tangle", "key", "new", woven.folder, "stranger")
     answer = cli("tangle", "append", woven.folder, woven.feed, "-d", "{}", "--key", "stranger")
     assert answer.code == 2
-    assert "sigkey not authorised" in answer.err
+    assert f"may not sign for the account {woven.account}" in answer.err
+    answer = cli("tangle", "append", woven.folder, woven.account, "-d", "{}")
+    assert (answer.code, "only messages that add and remove keys" in answer.err) == (2, True)
+    answer = cli("tangle", "append", woven.folder, woven.feed, "-d", "{}", "--also", "zzzz")
+    assert (answer.code, "--also: 'zzzz'" in answer.err) == (2, True)
+
+
+def test_a_name_that_is_given_twice_is_not_signed_once(woven: Woven, cli: Cli) -> None:
+    for data in ('{"a":1,"a":2}', '{"x":[{"b":1,"a":0,"b":2}]}'):
+        answer = cli("tangle", "append", woven.folder, woven.feed, "--data", data)
+        assert (answer.code, "twice in one object" in answer.err) == (2, True)
+    long = '{"a":{"n":' + "9" * 5_000 + '},"b":{"n":1}}'
+    assert cli("tangle", "append", woven.folder, woven.feed, "--data", long).code in (0, 2)
+    assert cli("tangle", "append", woven.folder, woven.feed, "--data", '{"a":{"n":1},"b":{"n":1}}').code == 0

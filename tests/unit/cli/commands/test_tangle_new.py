@@ -13,8 +13,21 @@ def test_an_account_is_begun(folder: Path, cli: Cli) -> None:
     assert cli("tangle", "key", "new", folder).code == 0
     answer = cli("tangle", "new", folder, "account", "--json").json
     assert answer["kind"] == "account"
-    again = cli("tangle", "new", folder, "account").text.strip()
-    assert again != answer["tangle"], "two accounts of one key differ"
+    again = cli("tangle", "new", folder, "account")
+    assert (again.code, again.text.strip()) == (0, answer["tangle"]), "it is the same one"
+    assert "has this account already" in again.err
+    other = cli("tangle", "new", folder, "account", "--domain", "device").text.strip()
+    assert other != answer["tangle"]
+    torn = cli("tangle", "new", folder, "feed", "--domain", "post")
+    assert torn.code == 2
+    assert all(part in torn.err for part in ("--account", other, answer["tangle"]))
+
+
+def test_without_an_account_it_is_said_how_to_begin_one(folder: Path, cli: Cli) -> None:
+    cli("tangle", "key", "new", folder)
+    answer = cli("tangle", "new", folder, "thread", "--data", "{}")
+    assert answer.code == 2
+    assert f"bobbin tangle new {folder} account" in answer.err
 
 
 def test_a_feed_has_the_id_that_follows_from_its_account(woven: Woven, cli: Cli) -> None:
@@ -43,6 +56,7 @@ def test_every_message_is_a_record_at_a_place_that_follows_from_it(woven: Woven,
         (["thread"], "say what the message says"),
         (["thread", "--data", "[]"], "JSON object"),
         (["thread", "--data", "{"], "JSON object"),
+        (["thread", "--data", "{}", "--account", "zzz"], "--account: 'zzz' is too short"),
         (["weave"], "weave"),
         (["account", "--key", "nobody"], "no account key 'nobody'"),
     ],
@@ -58,4 +72,4 @@ def test_a_thread_of_nobody_in_particular(woven: Woven, cli: Cli, tmp_path: Path
     file.write_text('{"text":"hello"}')
     answer = cli("tangle", "new", woven.folder, "thread", file, "--account", "any", "--json")
     shown = cli("tangle", "show", woven.folder, answer.json["tangle"], "--json").json
-    assert (shown["account"], shown["domain"], shown["kind"]) == ("any", "post", "weave")
+    assert (shown["account"], shown["domain"], shown["kind"]) == ("any", "post", "thread")

@@ -112,3 +112,5 @@ def test_a_store_that_fails_for_a_while_is_told_and_looked_at_again(
 def test_what_makes_no_sense(woven: Woven, cli: Cli) -> None:
     for options in (["--listen", "nowhere:port"], ["--admit", "no key"], ["--key", "nobody"]):
         assert cli("tangle", "serve", woven.folder, *options).code == 2
+    answer = cli("tangle", "serve", woven.folder, "--listen", "nonsense")
+    assert (answer.code, "a host and a port" in answer.err) == (2, True)

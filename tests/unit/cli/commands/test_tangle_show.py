@@ -9,6 +9,7 @@ def test_what_is_known_of_a_tangle(woven: Woven, cli: Cli) -> None:
     assert value == {
         "tangle": woven.feed,
         "kind": "feed",
+        "stands_in": [],
         "account": woven.account,
         "domain": "post",
         "goal": None,
@@ -40,3 +41,18 @@ def test_a_tangle_of_which_nothing_is_here(woven: Woven, cli: Cli) -> None:
     answer = cli("tangle", "show", woven.folder, "1" * 32)
     assert answer.code == 1
     assert "nothing of the tangle" in answer.err
+
+
+def test_a_reply_says_where_it_stands(woven: Woven, cli: Cli) -> None:
+    value = cli("tangle", "show", woven.folder, woven.posts[-1], "--json").json
+    assert (value["messages"], value["stands_in"]) == (1, sorted([woven.thread, woven.feed]))
+    lines = cli("tangle", "show", woven.folder, woven.posts[-1]).lines
+    assert f"stands in {', '.join(sorted([woven.thread, woven.feed]))}" in lines
+
+
+def test_what_was_let_go_is_not_called_a_loss(woven: Woven, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "newest-1")
+    cli("tangle", "gc", woven.folder)
+    lines = cli("tangle", "show", woven.folder, woven.feed).lines
+    (line,) = [line for line in lines if line.startswith("not here")]
+    assert line.endswith("let go, or never came")

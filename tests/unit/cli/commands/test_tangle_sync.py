@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.tangles.keys import Keypair
 from tests.unit.cli.command_line import Cli
 from tests.unit.cli.tangle_laces import Woven
 
@@ -72,3 +73,24 @@ def test_what_the_peer_has_let_go_is_lacking(woven: Woven, folder: Path, cli: Cl
 def test_a_folder_that_is_not_there_is_said_to_be_none(woven: Woven, cli: Cli) -> None:
     cli("tangle", "goal", woven.folder, woven.feed, "all")
     assert "there is no lace at nowhere" in cli("tangle", "sync", woven.folder, "nowhere").err
+
+
+def test_the_id_of_an_account_is_not_taken_for_a_key(woven: Woven, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "all")
+    answer = cli("tangle", "sync", woven.folder, f"net:127.0.0.1:1~shse:{woven.account}")
+    assert (answer.code, "is the id of a message here" in answer.err) == (2, True)
+
+
+def test_a_place_is_named_as_it_was_typed(woven: Woven, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "all")
+    key = Keypair.from_words("nobody").public
+    answer = cli("tangle", "sync", woven.folder, f"net:127.0.0.1:1~shse:{key}")
+    assert answer.code == 5
+    assert f"net:127.0.0.1:1~shse:{key}: refused" in answer.err
+    assert "tcp:" not in answer.err
+
+
+def test_whose_goal_it_is_does_not_matter_for_the_verdict(woven: Woven, folder: Path, cli: Cli) -> None:
+    cli("tangle", "goal", folder, woven.feed, "all")
+    assert "both have the same" in cli("tangle", "sync", folder, woven.folder).text
+    assert "both have the same" in cli("tangle", "sync", folder, woven.folder).text

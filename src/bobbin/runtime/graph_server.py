@@ -1,0 +1,214 @@
+"""Serving a graph to many observers: over WebSocket, TCP, TLS, Unix sockets and stdio, all by the same rules.
+
+Nobody sees anything that was not allowed to it (``GraphHost``), and who somebody is follows from what was proven on its
+connection (``graph_peers``). Off this machine a link must be encrypted, unless the settings say that it need not be.
+
+Everything has a bound: links in all, of one address and of one peer, frames, what waits for an observer, and the time
+until it has said who it is. Who is beyond one is let go, and nobody else notices.
+"""
+
+import asyncio
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+from websockets.asyncio.server import ServerConnection
+from websockets.frames import CloseCode
+
+from bobbin.errors import PeerError, UsageError
+from bobbin.reactive.messages import PeerId
+from bobbin.records.signing import SigningKey
+from bobbin.runtime.graph_channel import Channel, SocketChannel, StreamChannel
+from bobbin.runtime.graph_greeting import identify
+from bobbin.runtime.graph_host import GraphHost
+from bobbin.runtime.graph_link import LinkSettings, ServedLink
+from bobbin.runtime.graph_peers import Identities
+from bobbin.runtime.graph_web import WebListener, WebSettings
+from bobbin.transport import tcp
+from bobbin.transport.base import ByteStream, Listener, Route, TransportError
+from bobbin.transport.listen import Handshakes, Secure, Shown, Turned, listen
+from bobbin.transport.tls import TlsServer
+from bobbin.wire.address import Address, Scheme
+
+INSECURE: Final = "insecure"
+TOO_MANY: Final = "too-many-links"
+
+_WEB: Final = frozenset({Scheme.WS, Scheme.WSS})
+_TLS: Final = frozenset({Scheme.TLS, Scheme.WSS})
+_PLAIN: Final = frozenset({Scheme.TCP, Scheme.WS})
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """Who is served, and how."""
+
+    identities: Identities = Identities()
+    key: SigningKey | None = None
+    """What this side proves to observers that prove a key."""
+    origins: frozenset[str] = frozenset()
+    """Pages whose browsers are taken, besides those of the host itself."""
+    tls: TlsServer | None = None
+    allow_insecure: bool = False
+    """Let links off this machine be unencrypted."""
+    link: LinkSettings = LinkSettings()
+    links_max: int = 256
+    links_per_origin_max: int = 128
+    links_per_peer_max: int = 64
+
+
+class GraphServer:
+    """A graph, served."""
+
+    def __init__(self, host: GraphHost, settings: ServerSettings) -> None:
+        self._host: Final = host
+        self._settings: Final = settings
+        self._secure: Secure | None = None
+        self._listeners: Final[list[Listener]] = []
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._origins: Final[Counter[str]] = Counter()
+        self._peers: Final[Counter[PeerId]] = Counter()
+        self.is_idle: Final = asyncio.Event()
+        """Set whenever the last link is over: of interest where there is one only, on stdio."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where it really listens."""
+        return tuple(listener.address for listener in self._listeners)
+
+    async def start(self, address: Address) -> Address:
+        """Listen at an address; returns it, with the port that the system chose.
+
+        Raises ``UsageError`` for one that would not be safe, and ``TransportError``.
+        """
+        settings = self._settings
+        if address.scheme in _PLAIN and not settings.allow_insecure:
+            await self._check_here(address)
+        if (address.scheme in _TLS) and settings.tls is None:
+            raise UsageError(f"{address} needs a certificate and its key")
+        if settings.tls is not None and self._secure is None and address.scheme in _TLS:
+            self._secure = await asyncio.to_thread(Secure.load, settings.tls)
+        listener = await (self._listen_web(address) if address.scheme in _WEB else self._listen(address))
+        self._listeners.append(listener)
+        return listener.address
+
+    async def close(self) -> None:
+        """Let everybody go."""
+        for listener in self._listeners:
+            await listener.close()
+        self._listeners.clear()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _check_here(self, address: Address) -> None:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(address.host, None)
+        except OSError:
+            # Whoever listens there will say what is wrong with it.
+            return
+        if not all(tcp.describe(place).loopback for *_, place in found):
+            raise UsageError(f"{address} can be reached from other machines, and nothing is encrypted")
+
+    async def _listen(self, address: Address) -> Listener:
+        settings = self._settings
+
+        def turned(reason: Turned, remote: str) -> None:
+            self._turn(reason.value, remote)
+
+        return await listen(
+            address,
+            self._take_stream,
+            tls=Shown(settings.tls) if settings.tls is not None and address.scheme in _TLS else None,
+            handshakes=Handshakes(seconds=settings.link.handshake_seconds),
+            refused=turned,
+        )
+
+    async def _listen_web(self, address: Address) -> Listener:
+        settings = self._settings
+        web = WebSettings(
+            identities=settings.identities,
+            key=settings.key,
+            origins=settings.origins,
+            frame_bytes_max=settings.link.frame_bytes_max,
+            handshake_seconds=settings.link.handshake_seconds,
+        )
+        secure = self._secure if address.scheme is Scheme.WSS else None
+        listener = WebListener(address, web, self._take_socket, self._turn, secure)
+        await listener.start()
+        return listener
+
+    # ---- links ----------------------------------------------------------------------------------------------------
+
+    async def _take_stream(self, stream: ByteStream) -> None:
+        """What a listener does with a stream."""
+        self._note_task()
+        route, settings = stream.route, self._settings
+        refused = self._refusal(route)
+        if refused is not None:
+            self._turn(refused, route.remote)
+            await stream.close()
+            return
+        self._origins[route.origin] += 1
+        try:
+            seconds = settings.link.handshake_seconds
+            peer, rest = await identify(stream, settings.identities, timeout_seconds=seconds, key=settings.key)
+            await self._serve(StreamChannel(rest, frame_bytes_max=settings.link.frame_bytes_max), route, peer)
+        except PeerError as error:
+            self._turn(error.code, route.remote)
+            await stream.close()
+        except TransportError:
+            stream.abort()
+        finally:
+            self._settle(route)
+
+    async def _take_socket(self, socket: ServerConnection, route: Route, peer: PeerId) -> None:
+        self._note_task()
+        refused = self._refusal(route)
+        if refused is not None:
+            self._turn(refused, route.remote)
+            code = CloseCode.POLICY_VIOLATION if refused == INSECURE else CloseCode.TRY_AGAIN_LATER
+            await socket.close(code, refused)
+            return
+        self._origins[route.origin] += 1
+        try:
+            await self._serve(SocketChannel(socket), route, peer, web=True)
+        finally:
+            self._settle(route)
+
+    async def _serve(self, channel: Channel, route: Route, peer: PeerId, *, web: bool = False) -> None:
+        if self._peers[peer] >= self._settings.links_per_peer_max:
+            self._turn(TOO_MANY, route.remote)
+            if isinstance(channel, SocketChannel):
+                channel.explain(CloseCode.TRY_AGAIN_LATER, TOO_MANY)
+            await channel.close()
+            return
+        self._peers[peer] += 1
+        self._host.tell("linked", {"peer": peer, "remote": route.remote, "address": str(route.address)})
+        try:
+            link = ServedLink(self._host, channel, peer, self._settings.link, holds_doubles=web)
+            why = await link.run()
+        finally:
+            self._peers[peer] -= 1
+        self._host.tell("ended", {"peer": peer, "remote": route.remote, "reason": why})
+
+    def _refusal(self, route: Route) -> str | None:
+        settings = self._settings
+        if not (route.loopback or route.binding is not None or settings.allow_insecure):
+            # A request that a proxy has passed on counts as one from afar.
+            return INSECURE
+        if self._origins.total() >= settings.links_max or self._origins[route.origin] >= settings.links_per_origin_max:
+            return TOO_MANY
+        return None
+
+    def _settle(self, route: Route) -> None:
+        self._origins[route.origin] -= 1
+        if not self._origins.total():
+            self.is_idle.set()
+
+    def _turn(self, reason: str, remote: str) -> None:
+        self._host.tell("turned-away", {"reason": reason, "remote": remote})
+
+    def _note_task(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

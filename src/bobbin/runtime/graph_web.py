@@ -1,0 +1,160 @@
+"""Listening for observers that come over WebSocket: at ``/graph``, one frame in each message.
+
+An observer is known by a token (see ``web_sockets``), or by a proof of its key, for which it asks with the subprotocol
+``bobbin-knot-proof``; then the introduction that links begin with goes first. With neither it is anyone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from bobbin.errors import PeerError
+from bobbin.reactive.messages import PeerId
+from bobbin.records.signing import SigningKey
+from bobbin.runtime import web_sockets
+from bobbin.runtime.graph_greeting import prove_to
+from bobbin.runtime.graph_peers import ANYONE, Identities
+from bobbin.runtime.socket_stream import SocketStream
+from bobbin.runtime.web_sockets import PROOF_PROTOCOL
+from bobbin.transport import failures, tcp
+from bobbin.transport.base import Route
+from bobbin.transport.listen import BACKLOG, Secure
+from bobbin.transport.websocket import is_passed_on
+from bobbin.wire.address import Address
+
+PATH: Final = "/graph"
+PROTOCOL: Final = Subprotocol("lazily-ipc")
+"""What is answered to a browser that sends its token as a subprotocol: one of those it offered must be chosen."""
+
+_PING_SECONDS: Final = 20.0
+
+Take: TypeAlias = Callable[[ServerConnection, Route, PeerId], Awaitable[None]]
+"""What becomes of an observer that is known."""
+Turn: TypeAlias = Callable[[str, str], None]
+"""Hears whom was turned away: why, in a word, and the other end as its socket names it."""
+
+
+class WebSettings(Struct, frozen=True, kw_only=True):
+    """Who is taken, and the bounds until then."""
+
+    identities: Identities
+    key: SigningKey | None = None
+    """What this side proves to who proves a key."""
+    origins: frozenset[str] = frozenset()
+    """Pages whose browsers are taken, as in ``https://example.org``, besides those of this very host."""
+    frame_bytes_max: int
+    handshake_seconds: float
+
+
+class WebListener:
+    """One address at which observers are taken."""
+
+    def __init__(self, address: Address, settings: WebSettings, take: Take, turn: Turn, secure: Secure | None) -> None:
+        self.address = address
+        self._settings: Final = settings
+        self._take: Final = take
+        self._turn: Final = turn
+        self._secure: Final = secure
+        self._servers: Final[list[Server]] = []
+
+    async def start(self) -> None:
+        """Listen. Raises ``TransportError``."""
+        address = self.address
+        try:
+            sockets = await asyncio.to_thread(tcp.bind, address.host, address.port_number, backlog=BACKLOG)
+        except OSError as error:
+            raise failures.explain(address, error) from error
+        if address.port == 0:
+            port = sockets[0].getsockname()[1]
+            self.address = Address(scheme=address.scheme, host=address.host, port=port, path=address.path)
+        for one in sockets:
+            server = await serve(
+                self._run,
+                sock=one,
+                ssl=None if self._secure is None else self._secure.context,
+                process_request=self._answer,
+                select_subprotocol=self._choose,
+                compression=None,
+                server_header=None,
+                open_timeout=self._settings.handshake_seconds,
+                ping_interval=_PING_SECONDS,
+                ping_timeout=_PING_SECONDS,
+                close_timeout=web_sockets.CLOSE_SECONDS,
+                max_size=self._settings.frame_bytes_max,
+                logger=web_sockets.silent_log(),
+            )
+            self._servers.append(server)
+
+    async def close(self) -> None:
+        """Take no more, and let those go that were taken."""
+        for server in self._servers:
+            server.close()
+        for server in self._servers:
+            await server.wait_closed()
+
+    def _answer(self, socket: ServerConnection, request: Request) -> Response | None:
+        """None for a request that is taken."""
+        refused = self._judge(request)
+        if refused is None:
+            return None
+        status, why = refused
+        self._turn(str(status.value), tcp.describe(socket.remote_address).text)
+        return socket.respond(status, f"{why}\n")
+
+    def _judge(self, request: Request) -> tuple[HTTPStatus, str] | None:
+        settings = self._settings
+        if request.path != PATH:
+            return HTTPStatus.NOT_FOUND, f"there is nothing here; the graph is at {PATH}"
+        if not web_sockets.takes_origin(request, origins=settings.origins, host=self.address.host):
+            return HTTPStatus.FORBIDDEN, "pages of this origin are not served"
+        tokens = web_sockets.tokens_of(request)
+        if len(tokens) > 1:
+            return HTTPStatus.BAD_REQUEST, "one token is enough"
+        if tokens:
+            is_known = settings.identities.of_token(tokens[0]) is not None
+        else:
+            is_known = settings.identities.anyone or self._takes_proof(web_sockets.offered(request))
+        return None if is_known else (HTTPStatus.UNAUTHORIZED, "this token is not known, or one is needed")
+
+    def _choose(self, socket: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+        del socket
+        if self._takes_proof(offered):
+            return PROOF_PROTOCOL
+        return PROTOCOL if PROTOCOL in offered else None
+
+    def _takes_proof(self, offered: Sequence[str]) -> bool:
+        return PROOF_PROTOCOL in offered and bool(self._settings.identities.signers)
+
+    async def _run(self, socket: ServerConnection) -> None:
+        request = socket.request
+        assert request is not None, "a handler is called after the handshake"
+        remote = tcp.describe(socket.remote_address)
+        route = Route(
+            address=self.address,
+            remote=remote.text,
+            origin=remote.origin,
+            loopback=remote.loopback and not is_passed_on(request),
+            binding=None if self._secure is None else self._secure.binding,
+        )
+        try:
+            peer = await self._identify(socket, request, route)
+        except PeerError as error:
+            self._turn(error.code, remote.text)
+            return
+        await self._take(socket, route, peer)
+
+    async def _identify(self, socket: ServerConnection, request: Request, route: Route) -> PeerId:
+        identities = self._settings.identities
+        if tokens := web_sockets.tokens_of(request):
+            peer = identities.of_token(tokens[0])
+            assert peer is not None, "a request with another token was answered"
+            return peer
+        if socket.subprotocol == PROOF_PROTOCOL:
+            return await prove_to(SocketStream(socket, route), identities, key=self._settings.key)
+        return ANYONE

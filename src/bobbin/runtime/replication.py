@@ -1,0 +1,265 @@
+"""Driving one replica: its plane, and a link to each peer that has another one.
+
+A link begins with both handshakes, which must name this feature; then each side runs a ``SyncSession``. What is written
+here, or comes from one peer, goes to all others as soon as their links take it: what piles up meanwhile goes in one
+frame. Everything here is for one event loop.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import time_ns
+from typing import Final, assert_never
+
+from msgspec import Struct
+
+from bobbin.errors import PeerError
+from bobbin.reactive.crdt.plane import CellName, Merged, Plane
+from bobbin.reactive.crdt.session import OPERATIONS_MAX, SessionConfig, SessionEffect, SyncSession, Wrote
+from bobbin.reactive.handshake import Agreed, Capabilities, Feature, agree
+from bobbin.reactive.link_effects import Close, Send
+from bobbin.reactive.link_events import Lost, Opened, PermissionsChanged, Received
+from bobbin.reactive.messages import CrdtOperation, CrdtSync, Message, PeerId
+from bobbin.runtime.graph_channel import Channel
+from bobbin.transport.base import TransportError
+from bobbin.wire.lazily import handshake
+from bobbin.wire.lazily.conversation import Conversation
+from bobbin.wire.lazily.faults import FRAME_BYTES_MAX, Fault, FrameFault, OversizedFrame
+from bobbin.wire.lazily.forms import Form
+
+FEATURE: Final = "crdt-cell-plane"
+WRONG_PEER: Final = "wrong-peer"
+
+
+def now_us() -> int:
+    """The clock of this machine, as stamps count."""
+    return time_ns() // 1_000
+
+
+class ReplicationSettings(Struct, frozen=True, kw_only=True):
+    """How links are held, and their bounds."""
+
+    session: str = "cells"
+    """The name of what is replicated. Both sides must have the same."""
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    operations_max: int = OPERATIONS_MAX
+    handshake_seconds: float = 10.0
+
+
+class Replication:
+    """One replica, and the links to others.
+
+    ``merge`` takes frames in, as ``Plane.ingest`` does; a graph that shows the cells has its own. ``reads`` and
+    ``writes`` say what a peer may; by default a member may everything, and others nothing.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        *,
+        merge: Callable[[CrdtSync, PeerId, int], Merged] | None = None,
+        reads: Callable[[PeerId, CrdtOperation], bool] | None = None,
+        writes: Callable[[PeerId, CrdtOperation], bool] | None = None,
+        settings: ReplicationSettings = ReplicationSettings(),  # noqa: B008 (a frozen value)
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        self.plane: Final = plane
+        self._merge: Final = merge or self._ingest
+        self._reads: Final = reads or self._is_member
+        self._writes: Final = writes or self._is_member
+        self._settings: Final = settings
+        self._clock_us: Final = clock_us
+        self._links: Final[dict[PeerId, _Link]] = {}
+        self._watchers: Final[list[Callable[[tuple[CellName, ...]], None]]] = []
+
+    @property
+    def peers(self) -> frozenset[PeerId]:
+        """To whom there are links."""
+        return frozenset(self._links)
+
+    def on_change(self, watcher: Callable[[tuple[CellName, ...]], None]) -> None:
+        """Call ``watcher`` with the cells that peers have changed, frame by frame."""
+        self._watchers.append(watcher)
+
+    def wrote(self) -> None:
+        """Something was written here: tell all peers, when their links take it."""
+        for link in self._links.values():
+            link.stir()
+
+    def permissions_changed(self, peer: PeerId) -> None:
+        """A peer may read what it could not. It gets everything that it may read."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.perform(link.session.step(PermissionsChanged(), now_us=self._clock_us()))
+
+    async def run(self, channel: Channel, peer: PeerId) -> str:
+        """Keep a peer in step until the link ends; returns why, in a word. ``peer``: as it was authenticated.
+
+        A second link to the same peer takes the place of the first: it has come back before this side noticed.
+        """
+        try:
+            agreed = await self._agree(channel, peer)
+            former = self._links.pop(peer, None)
+            if former is not None:
+                await former.end()
+            link = self._links[peer] = self._open(channel, peer, agreed)
+            try:
+                return await link.run()
+            finally:
+                if self._links.get(peer) is link:
+                    del self._links[peer]
+        except TransportError:
+            return "closed"
+        except PeerError as error:
+            return error.code
+        finally:
+            await channel.close()
+
+    async def _agree(self, channel: Channel, peer: PeerId) -> Agreed:
+        local = Capabilities(
+            peer=self.plane.own,
+            session=self._settings.session,
+            frame_bytes_max=self._settings.frame_bytes_max,
+            features=(FEATURE, Feature.JSON_BASE64.value),
+        )
+        try:
+            async with asyncio.timeout(self._settings.handshake_seconds):
+                await channel.send(handshake.encode(local))
+                remote = handshake.decode(await channel.receive())
+        except TimeoutError as error:
+            raise PeerError("handshake-timeout", "there is no handshake") from error
+        if remote.peer != peer:
+            raise PeerError(WRONG_PEER, f"peer {peer} calls itself {remote.peer}")
+        return agree(local, remote, frozenset({FEATURE}))
+
+    def _open(self, channel: Channel, peer: PeerId, agreed: Agreed) -> "_Link":
+        config = SessionConfig(
+            is_member=self._is_member(self.plane.own),
+            reads=lambda operation: self._reads(peer, operation),
+            operations_max=self._settings.operations_max,
+        )
+        session = SyncSession(self.plane, peer, self._take, config)
+        return _Link(session, channel, Conversation(agreed, form=Form.CANONICAL_JSON), self._clock_us)
+
+    def _take(self, sync: CrdtSync, peer: PeerId, now: int) -> Merged:
+        merged = self._merge(sync, peer, now)
+        if merged.applied:
+            for other, link in self._links.items():
+                if other != peer:
+                    link.stir()
+        if merged.changed:
+            for watcher in self._watchers:
+                watcher(merged.changed)
+        return merged
+
+    def _ingest(self, sync: CrdtSync, peer: PeerId, now: int) -> Merged:
+        return self.plane.ingest(sync, sender=peer, now_us=now, allows=lambda one: self._writes(peer, one))
+
+    def _is_member(self, peer: PeerId, operation: CrdtOperation | None = None) -> bool:
+        del operation
+        return peer in self.plane.members
+
+
+class _Link:
+    """One peer."""
+
+    def __init__(
+        self, session: SyncSession, channel: Channel, conversation: Conversation, clock_us: Callable[[], int]
+    ) -> None:
+        self.session: Final = session
+        self._channel: Final = channel
+        self._conversation: Final = conversation
+        self._clock_us: Final = clock_us
+        self._waiting: Final[deque[SessionEffect]] = deque()
+        self._news: Final = asyncio.Event()
+        self._is_stirred = False
+        self._tasks: tuple[asyncio.Task[str], ...] = ()
+
+    def stir(self) -> None:
+        """There may be something to send."""
+        self._is_stirred = True
+        self._news.set()
+
+    def perform(self, effects: tuple[SessionEffect, ...]) -> None:
+        """Let effects wait for the writer. Of reports that wait, the last says it all."""
+        for effect in effects:
+            if _is_report(effect) and self._waiting and _is_report(self._waiting[-1]):
+                self._waiting.pop()
+            self._waiting.append(effect)
+        self._news.set()
+
+    async def run(self) -> str:
+        self.perform(self.session.step(Opened(), now_us=self._clock_us()))
+        self._tasks = asyncio.create_task(self._read()), asyncio.create_task(self._write())
+        try:
+            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            # Where this side ends it, the writer says why.
+            return self._tasks[1].result() if self._tasks[1] in done else next(iter(done)).result()
+        except asyncio.CancelledError:
+            if all(task.cancelled() for task in self._tasks):
+                return "replaced"
+            raise
+        finally:
+            await self.end()
+            self.session.step(Lost(), now_us=self._clock_us())
+
+    async def end(self) -> None:
+        """Let go. May be called again."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read(self) -> str:
+        while True:
+            try:
+                message = self._conversation.read(await self._channel.receive())
+            except TransportError:
+                return "closed"
+            except FrameFault as fault:
+                return fault.code
+            if message is not None:
+                self.perform(self.session.step(Received(message), now_us=self._clock_us()))
+
+    async def _write(self) -> str:
+        while True:
+            if not self._waiting and self._is_stirred:
+                self._is_stirred = False
+                self.perform(self.session.step(Wrote(), now_us=self._clock_us()))
+            if not self._waiting:
+                self._news.clear()
+                if self._is_stirred:
+                    continue
+                await self._news.wait()
+                continue
+            effect = self._waiting.popleft()
+            match effect:
+                case Send(message):
+                    try:
+                        for frame in self._frames(message):
+                            await self._channel.send(frame)
+                    except TransportError:
+                        return "closed"
+                    except OversizedFrame:
+                        return Fault.OVERSIZED.value
+                case Close(code, _):
+                    return code
+                case _:
+                    assert_never(effect)
+
+    def _frames(self, message: Message) -> Iterator[bytes]:
+        """The frames of a message. What is too long for one goes in several; the last of them has the frontier.
+
+        Nothing is lost on a link, so whoever takes that one has taken the others.
+        """
+        try:
+            yield from self._conversation.write(message)
+        except OversizedFrame:
+            if not isinstance(message, CrdtSync) or len(message.operations) < 2:
+                raise
+            half = len(message.operations) // 2
+            yield from self._frames(CrdtSync(message.operations[:half]))
+            yield from self._frames(CrdtSync(message.operations[half:], message.frontier))
+
+
+def _is_report(effect: SessionEffect) -> bool:
+    return isinstance(effect, Send) and isinstance(effect.message, CrdtSync) and not effect.message.operations

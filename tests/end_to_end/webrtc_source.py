@@ -1,0 +1,57 @@
+"""A process that has a graph, and shows it to whoever opens a data channel to it. Run with a signaling address.
+
+It takes one observer, follows what that one writes, and prints what the graph came to once the observer is gone.
+"""
+
+import asyncio
+import json
+import sys
+
+from bobbin.reactive.graph import Graph
+from bobbin.reactive.messages import PeerId
+from bobbin.reactive.permissions import OpKind
+from bobbin.runtime.graph_allowances import Allowance
+from bobbin.runtime.graph_host import GraphHost
+from bobbin.runtime.graph_link import LinkSettings, ServedLink
+from bobbin.runtime.signal_client import join
+from bobbin.runtime.webrtc import RtcHub
+from bobbin.wire import address
+
+SOURCE, OBSERVER = PeerId(1), PeerId(2)
+SESSION = "graphs"
+
+
+def make_host() -> GraphHost:
+    """A sum over two cells, a text that grows with it, and a secret."""
+    graph = Graph()
+    left, right = graph.cell(1, tag="i64", key="left"), graph.cell(2, tag="i64", key="right")
+    total = graph.slot(lambda: left.get() + right.get(), tag="i64", key="total")
+    graph.signal(lambda: "x" * (1000 * total.get()), tag="string", key="text")
+    graph.cell("hidden", tag="string", key="secret")
+    return GraphHost(
+        graph,
+        allowed=[
+            *(Allowance(OBSERVER, OpKind.READ, key) for key in ("left", "right", "total", "text")),
+            Allowance(OBSERVER, OpKind.WRITE, "left"),
+        ],
+    )
+
+
+async def _main(place: str) -> None:
+    host = make_host()
+    async with (
+        await join(address.parse(place), SESSION, SOURCE) as client,
+        RtcHub(client, accepts=lambda peer: peer == OBSERVER) as hub,
+    ):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        link = await hub.accept()
+        why = await ServedLink(host, link, link.peer, LinkSettings()).run()
+    nodes = {
+        node.key: None if not isinstance(node.value, bytes) else node.value.hex() for node in host.snapshot().nodes
+    }
+    sys.stdout.write(json.dumps({"why": why, "nodes": nodes}) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(sys.argv[1]))

@@ -1,0 +1,129 @@
+"""``bobbin graph serve``: in this process, where a thread looks at it and then stops it."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bobbin.lace import Lace
+from bobbin.runtime.graph_client import GraphMirror, connect_graph
+from bobbin.runtime.graph_dial import ClientSettings
+from bobbin.runtime.reconnect import Backoff
+from tests.support.graphs import seen
+from tests.unit.cli.command_line import PLEX_1, VERIFIER, Answer, Cli
+
+SOON = Backoff(first_seconds=0.01, longest_seconds=0.01)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text("7 a-token-of-seven\n", encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def _served(
+    cli: Cli, folder: Path, *options: str | Path, look: Callable[[GraphMirror], object] = lambda _: None
+) -> Answer:
+    """Serve a lace, look at its graph as its owner, and stop."""
+    socket = folder.resolve() / "graph.sock"
+    failures: list[BaseException] = []
+
+    async def watch() -> None:
+        # Once somebody listens, the handlers of signals are there as well.
+        settings = ClientSettings(patient=True)
+        async with connect_graph(f"unix:{socket}", settings=settings, backoff=SOON) as mirror:
+            found = look(mirror)
+            if asyncio.iscoroutine(found):
+                await found
+
+    def work() -> None:
+        try:
+            asyncio.run(watch())
+        except BaseException as error:  # noqa: BLE001 -- raised below, in the thread of the test
+            failures.append(error)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    answer = cli("graph", "serve", folder, *options)
+    thread.join()
+    if failures:
+        raise failures[0]
+    return answer
+
+
+def test_the_owner_watches_and_it_says_who_may_what(filled: Path, tokens: Path, cli: Cli) -> None:
+    values: dict[str, object] = {}
+    answer = _served(
+        cli,
+        filled,
+        "--token-file",
+        tokens,
+        "--allow",
+        "7:read=records/*",
+        "--view",
+        "links=//u//ding//links/",
+        look=lambda mirror: values.update(mirror.values()),
+    )
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.lines[0] == f"listening   unix:{filled.resolve()}/graph.sock"
+    assert answer.lines[1].startswith("owner       read *; that is whoever can open")
+    assert answer.lines[2:4] == ["peer 7      read records/*", "all others  nothing"]
+    assert answer.lines[-1] == "stopped"
+    assert (values["records/count"], values["views/links/count"]) == (1, 1)
+    assert values["views/links/records"] == [PLEX_1]
+    assert not (filled / "graph.sock").exists()
+
+
+def test_events_in_json_and_a_record_that_comes(filled: Path, cli: Cli) -> None:
+    async def look(mirror: GraphMirror) -> None:
+        with Lace.open(filled) as lace:
+            lace.put(b"x", group="u", app="ding", name="links/2")
+        found = await seen(mirror, lambda values: values["records/count"] == 2)
+        assert found["store/cursor"] == 2
+
+    answer = _served(cli, filled, "--json", "--allow", "anyone:read=records/*", look=look)
+    events = [json.loads(line) for line in answer.lines]
+    assert [event["event"] for event in events] == ["started", "linked", "ended", "stopped"]
+    started = events[0]
+    assert started["process"] == os.getpid()
+    assert started["allowed"] == [
+        {"peer": 2, "name": "anyone", "kind": "read", "keys": "records/*"},
+        {"peer": 1, "name": "owner", "kind": "read", "keys": "*"},
+    ]
+
+
+def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cli) -> None:
+    for options in (
+        ["--allow", "7:read=*"],
+        ["--allow", "7:read"],
+        ["--allow", "lab:read=*"],
+        ["--view", "x"],
+        ["--view", "x=y"],
+        ["--view", "X=//u//"],
+        ["--listen", "nowhere"],
+        ["--listen", "ws:0.0.0.0:0"],
+        ["--listen", "wss:127.0.0.1:0"],
+        ["--listen", "stdio", "--json"],
+        ["--certificate", str(tokens)],
+    ):
+        assert cli("graph", "serve", folder, *options).code == 2, options
+    tokens.chmod(0o644)
+    assert cli("graph", "serve", folder, "--token-file", tokens).code == 3
+    assert cli("graph", "serve", tmp_path).code == 2
+    assert cli("graph", "serve", folder, "--listen", f"unix:{tmp_path}/none/s").code == 5
+
+
+def test_a_known_peer_is_allowed_by_name(folder: Path, ding: Path, cli: Cli) -> None:
+    other = VERIFIER.replace("V.O", "V.P")
+    assert cli("peers", "add", folder, "lab", "--verifier", other, "--policy", ding).code == 0
+    answer = _served(cli, folder, "--allow", "lab:read=records/*", "--allow", "owner:read=store/*")
+    assert "lab         read records/*" in answer.lines
+    assert answer.lines[1].startswith("owner       read store/*;")

@@ -1,0 +1,121 @@
+"""``bobbin graph watch``."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bobbin.cli import output
+from bobbin.cli.commands import graph_watch
+from bobbin.cli.output import Output
+from bobbin.runtime.graph_client import connect_graph
+from bobbin.runtime.reconnect import Lost
+from bobbin.wire import address as addresses
+from tests.support.graphs import PEER, TOKEN, Sample, run, served_in_thread, serving
+from tests.unit.cli.command_line import Cli
+
+
+@pytest.fixture
+def sample() -> Sample:
+    return Sample()
+
+
+@pytest.fixture
+def place(sample: Sample) -> Iterator[str]:
+    with served_in_thread(sample, "ws:127.0.0.1:0") as (address,):
+        yield address
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "seven.token"
+    path.write_text(f"{PEER} {TOKEN}\n", encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def test_once(place: str, token: Path, cli: Cli) -> None:
+    answer = cli("graph", "watch", place, "--token-file", token, "--once")
+    assert (answer.code, answer.err) == (0, "")
+    assert [line.split() for line in answer.lines] == [
+        ["figures/large", "held"],
+        ["figures/one", "1"],
+        ["figures/two", "2"],
+        ["sums/all", "3"],
+    ]
+    assert cli("graph", "watch", place, "--token-file", token).lines == answer.lines, "no terminal"
+    only = cli("graph", "watch", place, "--token-file", token, "--once", "--keys", "sums/*", "--json")
+    assert [node["key"] for node in only.json["nodes"]] == ["sums/all"]
+    assert only.json["snapshot"] is True
+
+
+def test_who_is_not_let_in_and_who_is_not_there(place: str, tmp_path: Path, cli: Cli) -> None:
+    assert cli("graph", "watch", place).code == 6
+    wrong = tmp_path / "wrong"
+    wrong.write_text("7 another-token\n", encoding="utf-8")
+    wrong.chmod(0o600)
+    answer = cli("graph", "watch", place, "--token-file", wrong, "--json")
+    assert (answer.code, answer.error["exit_code"], answer.out) == (6, 6, b"")
+    wrong.chmod(0o644)
+    assert cli("graph", "watch", place, "--token-file", wrong).code == 3
+    assert cli("graph", "watch", "tcp:127.0.0.1:1").code == 5
+    assert cli("graph", "watch", "tcp:192.0.2.1:1").code == 6, "in the clear, off this machine"
+    assert cli("graph", "watch", "nowhere").code == 2
+
+
+def test_a_lace_that_is_not_served(folder: Path, cli: Cli) -> None:
+    answer = cli("graph", "watch", folder)
+    assert answer.code == 5
+    assert "graph.sock" in answer.err
+
+
+def test_the_picture() -> None:
+    """What a terminal shows, while there is a link and when there is none."""
+    sample = Sample()
+
+    async def main() -> list[str]:
+        async with serving(sample.host, "ws:127.0.0.1:0") as (address,):
+            watching = graph_watch.Watching(Output(as_json=False), addresses.parse("ws:x:1"), "*")
+            async with connect_graph(address, peer=PEER, token=TOKEN) as mirror:
+                live = _drawn(watching, mirror)
+            watching.note_lost(Lost(why="refused", wait_seconds=2.0, attempts=1))
+            return [*live, *_drawn(watching, mirror)[-1:]]
+
+    lines = run(main())
+    assert lines[0] == "ws:x:1"
+    assert "figures/one     1" in lines
+    assert lines[-2:] == ["4 values · live · Ctrl-C ends", "4 values · refused; trying again within 3 s · Ctrl-C ends"]
+
+
+def _drawn(watching: graph_watch.Watching, mirror: object) -> list[str]:
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as captured:
+        console.print(watching.picture(mirror))  # type: ignore[arg-type]
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_a_line_for_each_update(
+    sample: Sample, place: str, token: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is handed over at once. What is printed here ends after three."""
+    lines: list[dict[str, object]] = []
+
+    def flush() -> None:
+        lines.append({})
+        if len(lines) == 3:
+            raise KeyboardInterrupt
+        with sample.host.changing():
+            sample.one.set(10 * len(lines))
+
+    monkeypatch.setattr(output, "flush", flush)
+    answer = cli("graph", "watch", place, "--token-file", token, "--json")
+    assert answer.code == 130
+    rows = [json.loads(line) for line in answer.lines]
+    assert [row["snapshot"] for row in rows] == [True, False, False]
+    assert [{node["key"]: node["value"] for node in row["nodes"]} for row in rows[1:]] == [
+        {"figures/one": 10, "sums/all": 12},
+        {"figures/one": 20, "sums/all": 22},
+    ]

@@ -1,0 +1,42 @@
+"""Where a graph is, and what is shown there."""
+
+from pathlib import Path
+
+import pytest
+
+from bobbin.cli.graph_options import Shown, connect, find_graph
+from bobbin.cli.sources import MissingFile
+from bobbin.errors import UsageError
+from bobbin.wire import address as addresses
+
+WEB = addresses.parse("ws:127.0.0.1:1")
+
+
+def test_an_address_or_a_lace(folder: Path) -> None:
+    assert str(find_graph("ws:127.0.0.1:4794")) == "ws:127.0.0.1:4794"
+    assert str(find_graph(str(folder))) == f"unix:{folder.resolve()}/graph.sock"
+    for text in ("nowhere", str(folder.parent), "unix:relative"):
+        with pytest.raises(UsageError):
+            find_graph(text)
+
+
+def test_what_can_be_wrong_before_anybody_is_dialled(folder: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("7 some-token\n", encoding="utf-8")
+    token.chmod(0o600)
+    for shown, why in (
+        (Shown(token_file=token, key_of=folder), "choose one"),
+        (Shown(pin="ab" * 32), "shows no certificate"),
+        (Shown(authorities=token), "shows no certificate"),
+        (Shown(verifier="V.x.H3"), "V.x.H3"),
+        (Shown(key_of=tmp_path), "no lace"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            connect(WEB, shown, lost=lambda _: None)
+    with pytest.raises(MissingFile):
+        connect(WEB, Shown(token_file=tmp_path / "none"), lost=lambda _: None)
+
+
+def test_nothing_is_dialled_yet(folder: Path) -> None:
+    mirror = connect(addresses.parse("wss:127.0.0.1:1"), Shown(key_of=folder, pin="ab" * 32), lost=lambda _: None)
+    assert mirror.epoch is None

@@ -1,0 +1,315 @@
+"""A graph and its observers, without any connection."""
+
+import asyncio
+import threading
+
+import pytest
+
+from bobbin.errors import ResourceError, UsageError
+from bobbin.reactive.handshake import Capabilities
+from bobbin.reactive.link_effects import Send
+from bobbin.reactive.link_events import Asked, Lost, Opened, Received, Sent
+from bobbin.reactive.messages import (
+    BlobRef,
+    CellSet,
+    CrdtSync,
+    Delta,
+    NodeAdd,
+    NodeId,
+    NodeRemove,
+    PeerId,
+    SlotValue,
+    Snapshot,
+)
+from bobbin.reactive.permissions import OpKind, RemoteOp
+from bobbin.reactive.publisher import PublisherConfig
+from bobbin.runtime.graph_allowances import Allowance
+from bobbin.runtime.graph_host import NOTICES_MAX, HostedLink
+from tests.support.graphs import LARGE, OTHER, PEER, Sample, read, run
+
+
+def _open(sample: Sample, peer: PeerId = PEER, config: PublisherConfig | None = None) -> HostedLink:
+    link = sample.host.open(config or PublisherConfig(checking=True), peer, lambda: None)
+    link.step(Opened())
+    return link
+
+
+def _taken(link: HostedLink) -> list[Snapshot | Delta]:
+    """What is to be sent, and as sent as can be."""
+    found: list[Snapshot | Delta] = []
+    while (effect := link.take()) is not None:
+        assert isinstance(effect, Send)
+        assert isinstance(effect.message, Snapshot | Delta)
+        found.append(effect.message)
+        link.step(Sent())
+    return found
+
+
+def test_an_observer_sees_what_it_may_and_no_more() -> None:
+    sample = Sample()
+    link = _open(sample)
+    (snapshot,) = _taken(link)
+    assert isinstance(snapshot, Snapshot)
+    assert {node.key for node in snapshot.nodes} == {"figures/one", "figures/two", "sums/all", "figures/large"}
+    sample.secret.set("other")
+    assert _taken(link) == [], "there is no sign of it"
+    with sample.host.changing():
+        sample.one.set(5)
+        sample.two.set(6)
+    (delta,) = _taken(link)
+    assert isinstance(delta, Delta)
+    assert [type(one) for one in delta.operations] == [CellSet, CellSet, SlotValue], "one flush, one delta"
+    assert delta.epoch == snapshot.epoch + 1
+
+
+def test_what_nobody_may_read_is_not_computed() -> None:
+    sample = Sample(read("figures/*"), read("sums/all"))
+    values = {node.key: node.value for node in sample.host.snapshot().nodes}
+    assert values["sums/all"] == (3).to_bytes(8, "little")
+    assert values["sums/secret"] is None
+
+
+def test_nodes_that_come_later_are_allowed_by_their_keys() -> None:
+    sample = Sample()
+    link = _open(sample)
+    _taken(link)
+    new = sample.graph.slot(lambda: 2 * sample.one.get(), tag="i64", key="figures/new")
+    (delta,) = _taken(link)
+    assert isinstance(delta, Delta)
+    assert isinstance(delta.operations[0], NodeAdd)
+    sample.graph.cell(1, tag="i64", key="elsewhere")
+    assert _taken(link) == []
+    new.dispose()
+    (gone,) = _taken(link)
+    assert isinstance(gone, Delta)
+    assert gone.operations == (NodeRemove(new.id),)
+
+
+def test_allowing_and_forbidding_while_a_link_is_up() -> None:
+    sample = Sample()
+    link, other = _open(sample), _open(sample, OTHER)
+    _taken(link)
+    _taken(other)
+    sample.host.allow(read("sums/secret"))
+    (came,) = _taken(link)
+    assert isinstance(came, Delta)
+    assert any(isinstance(one, NodeAdd) and one.key == "sums/secret" for one in came.operations)
+    assert b"hushhush" in [getattr(one, "value", None) for one in came.operations], "it was computed for that"
+    assert _taken(other) == []
+    sample.host.forbid(read("sums/secret"))
+    (went,) = _taken(link)
+    assert isinstance(went, Delta)
+    assert went.operations == (NodeRemove(sample.double.id),)
+    assert read("sums/secret") not in sample.host.allowed
+
+
+def test_a_write_needs_its_own_grant() -> None:
+    """A peer writes what it may in one batch; the rest is dropped and noted."""
+    sample = Sample()
+    link = _open(sample)
+    _taken(link)
+    runs: list[int] = []
+    sample.graph.effect(lambda: runs.append(sample.sum.get()))
+    writes = (CellSet(sample.one.id, (40).to_bytes(8, "little")), CellSet(sample.two.id, (9).to_bytes(8, "little")))
+    link.step(Received(Delta(1, 2, writes)))
+    assert (sample.one.peek(), sample.two.peek()) == (40, 2)
+    assert runs == [3, 42]
+    assert sample.told[-1][0] == "denied"
+    assert sample.told[-1][1]["node"] == sample.two.id
+
+
+def test_values_that_are_none_change_nothing() -> None:
+    sample = Sample(read("*"), Allowance(PEER, OpKind.WRITE, "*"))
+    link = _open(sample)
+    blob = BlobRef(offset=0, length=1, generation=1, epoch=1, checksum=1)
+    writes = (CellSet(sample.one.id, b"three"), CellSet(sample.two.id, blob), CellSet(sample.sum.id, b"12345678"))
+    link.step(Received(Delta(1, 2, writes)))
+    assert (sample.one.peek(), sample.two.peek(), sample.sum.peek()) == (1, 2, 3)
+    assert {word for word, _ in sample.told} == {"refused", "denied"}
+    assert sample.reasons("refused") == ["malformed-value", "not-a-value"]
+
+
+def test_what_goes_wrong_after_a_write_is_not_the_peers_affair() -> None:
+    sample = Sample()
+    link = _open(sample)
+
+    def fail() -> None:
+        if sample.one.get() > 1:
+            raise ValueError("too many")
+
+    sample.graph.effect(fail)
+    link.step(Received(Delta(1, 2, (CellSet(sample.one.id, (3).to_bytes(8, "little")),))))
+    assert sample.one.peek() == 3
+    assert sample.told[-1][0] == "failed"
+
+
+def test_triggers_need_their_own_grant() -> None:
+    sample = Sample(read("*"), Allowance(PEER, OpKind.WRITE, "*"), Allowance(OTHER, OpKind.TRIGGER_EFFECT, "*"))
+    runs: list[str] = []
+    sample.host.on_trigger(sample.one.id, lambda: runs.append("run"))
+    link, other = _open(sample), _open(sample, OTHER)
+    link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert runs == []
+    other.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert runs == ["run"]
+    other.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.two.id)))
+    assert sample.reasons("refused") == ["no-effect"]
+    sample.one.dispose()
+    other.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert runs == ["run"]
+    with pytest.raises(UsageError, match="no node"):
+        sample.host.on_trigger(NodeId(999), lambda: None)
+
+
+def test_a_trigger_that_fails_is_told() -> None:
+    sample = Sample(Allowance(PEER, OpKind.TRIGGER_EFFECT, "*"))
+
+    def fail() -> None:
+        raise ResourceError("the disk is full", retry=False)
+
+    sample.host.on_trigger(sample.one.id, fail)
+    _open(sample).step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert sample.told[-1] == ("failed", {"peer": PEER, "why": "the disk is full"})
+
+
+def test_a_slow_observer_gets_one_snapshot_and_nobody_waits_for_it() -> None:
+    sample = Sample()
+    config = PublisherConfig(in_flight_max=1, outbox_frames_max=3, checking=True)
+    slow, quick = _open(sample, config=config), _open(sample, OTHER)
+    sample.host.allow(read("figures/*", OTHER))
+    first = slow.take()
+    assert isinstance(first, Send)
+    for value in range(10, 20):
+        sample.one.set(value)
+    assert len(_taken(quick)) > 5
+    assert slow.take() is None, "one is on its way"
+    slow.step(Sent())
+    (snapshot,) = _taken(slow)
+    assert isinstance(snapshot, Snapshot)
+    assert any(node.key == "figures/one" and node.value == (19).to_bytes(8, "little") for node in snapshot.nodes)
+    assert "behind" in [word for word, _ in sample.told]
+
+
+def test_a_link_that_is_over_hears_nothing() -> None:
+    sample = Sample()
+    link = _open(sample)
+    _taken(link)
+    link.step(Lost())
+    sample.host.forget(link)
+    sample.one.set(9)
+    assert link.is_over
+    assert _taken(link) == []
+    assert sample.host.links == 0
+
+
+def test_replicated_cells_are_refused() -> None:
+    sample = Sample()
+    _open(sample).step(Received(CrdtSync((), None)))
+    assert sample.reasons("refused") == ["replicated-cells"]
+
+
+def test_ids_that_an_observer_cannot_hold_are_not_shown() -> None:
+    """RX-003."""
+    sample = Sample()
+    (snapshot,) = _taken(_open(sample, config=PublisherConfig(id_max=LARGE - 1)))
+    assert isinstance(snapshot, Snapshot)
+    assert LARGE not in {node.id for node in snapshot.nodes}
+
+
+def test_changes_may_be_made_in_another_thread() -> None:
+    sample = Sample()
+    woken: list[str] = []
+    link = sample.host.open(PublisherConfig(), PEER, lambda: woken.append(threading.current_thread().name))
+    link.step(Opened())
+    _taken(link)
+    woken.clear()
+
+    def change() -> None:
+        with sample.host.changing():
+            sample.one.set(12)
+
+    thread = threading.Thread(target=change, name="another")
+    thread.start()
+    thread.join()
+    assert woken == ["another"]
+    assert len(_taken(link)) == 1
+
+
+def test_a_closed_host_follows_no_more() -> None:
+    sample = Sample()
+    link = _open(sample)
+    _taken(link)
+    sample.host.close()
+    sample.one.set(12)
+    assert _taken(link) == []
+
+
+def test_a_link_with_a_handshake_says_nothing_before_it() -> None:
+    """RX-066."""
+    sample = Sample()
+    config = PublisherConfig(capabilities=Capabilities(peer=PeerId(0), session="graph"))
+    assert _open(sample, config=config).take() is None
+
+
+def test_what_takes_its_time_is_told_when_it_is_there() -> None:
+    async def main() -> None:
+        sample = Sample()
+        link = _open(sample)
+        _taken(link)
+        going = asyncio.Event()
+
+        async def compute() -> int:
+            value = sample.one.get()
+            await going.wait()
+            return value + 100
+
+        async with sample.context:
+            with sample.context.entered() as graph:
+                later = graph.async_slot(compute, eager=True, tag="i64", key="figures/later")
+            (added,) = _taken(link)
+            assert isinstance(added, Delta)
+            assert added.operations[0] == NodeAdd(later.id, "i64", None, "figures/later")
+            going.set()
+            assert await sample.context.value(later) == 101
+            told = [one for delta in _taken(link) if isinstance(delta, Delta) for one in delta.operations]
+            assert SlotValue(later.id, (101).to_bytes(8, "little")) in told
+
+    run(main())
+
+
+def test_who_is_refused_again_and_again_fills_no_log() -> None:
+    sample = Sample()
+    link = _open(sample)
+    for _ in range(NOTICES_MAX + 10):
+        link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert len(sample.told) == NOTICES_MAX
+    assert sample.reasons("refused") == ["too-many-notices"]
+
+
+def test_the_next_owner_of_an_id_inherits_nothing() -> None:
+    """Neither who may see it, nor what it triggers."""
+    sample = Sample(read("figures/*"), Allowance(PEER, OpKind.TRIGGER_EFFECT, "*"))
+    runs: list[str] = []
+    sample.host.on_trigger(sample.two.id, lambda: runs.append("run"))
+    link = _open(sample)
+    _taken(link)
+    with sample.host.changing():
+        id = sample.two.id
+        sample.sum.dispose()
+        sample.two.dispose()
+        sample.graph.cell("hidden", tag="string", key="elsewhere", id=id)
+    (gone,) = _taken(link)
+    assert isinstance(gone, Delta)
+    assert gone.operations == (NodeRemove(id),)
+    link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, id)))
+    assert runs == []
+    assert sample.reasons("refused") == ["no-effect"]
+
+
+def test_what_is_allowed_later_is_computed_for_that() -> None:
+    sample = Sample(read("figures/*"))
+    link = _open(sample)
+    _taken(link)
+    sample.host.allow(read("sums/all"))
+    told = [one for delta in _taken(link) if isinstance(delta, Delta) for one in delta.operations]
+    assert (3).to_bytes(8, "little") in [getattr(one, "value", None) for one in told]

@@ -1,0 +1,141 @@
+"""What a request for a graph must show."""
+
+import json
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from bobbin.records.signing import SigningKey
+from bobbin.runtime.graph_client import connect_graph
+from bobbin.runtime.graph_link import LinkSettings
+from bobbin.runtime.graph_peers import ANYONE, Identities, signer_peer
+from bobbin.transport.base import TransportError
+from tests.support.graphs import (
+    SEEN,
+    TOKEN,
+    TOKENS,
+    Sample,
+    greeting,
+    raw_socket,
+    read,
+    run,
+    serving,
+    settings,
+)
+from tests.unit.cli.command_line import SECRET
+
+KEY = SigningKey.from_text(SECRET)
+PLACE = "ws:127.0.0.1:0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"path": "/"}, 404),
+        ({"path": "/graph?x"}, 404),
+        ({"token": None}, 401),
+        ({"token": "a-wrong-token"}, 401),
+        ({"Authorization": "Bearer a-wrong-token", "token": None}, 401),
+        ({"Authorization": f"Bearer {TOKEN}"}, 400),
+        ({"origin": "https://elsewhere.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_requests_that_are_refused(asked: dict[str, str], status: int) -> None:
+    async def main() -> None:
+        sample = Sample()
+        async with serving(sample.host, PLACE) as (address,):
+            with pytest.raises(InvalidStatus) as caught:
+                async with raw_socket(address, **asked):
+                    pass
+            assert caught.value.response.status_code == status
+            assert sample.reasons("turned-away") == [str(status)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:8000", "https://console.example"])
+def test_a_browser_with_a_token(origin: str | None) -> None:
+    """One message is one frame (RX-057), and JSON is text."""
+
+    async def main() -> None:
+        given = settings(origins=frozenset({"https://console.example"}))
+        async with (
+            serving(Sample().host, PLACE, given=given) as (address,),
+            raw_socket(address, origin=origin) as socket,
+        ):
+            assert socket.subprotocol == "lazily-ipc", "or a browser would not have it"
+            await socket.send(json.dumps(greeting()))
+            frames = [await socket.recv(), await socket.recv()]
+            assert all(isinstance(frame, str) for frame in frames)
+            assert [sorted(json.loads(frame))[:2] for frame in frames] == [["codec", "features"], ["edges", "epoch"]]
+            await socket.send(json.dumps({"type": "resync_request", "from_epoch": 0}) * 2)
+            await socket.send(json.dumps({"type": "resync_request", "from_epoch": 0}))
+            assert json.loads(await socket.recv())["type"] == "snapshot", "two in one frame are none"
+
+    run(main())
+
+
+def test_a_handshake_that_fails_closes_with_its_field() -> None:
+    async def main() -> None:
+        async with serving(Sample().host, PLACE) as (address,), raw_socket(address) as socket:
+            await socket.send(json.dumps(greeting(peer=8)))
+            with pytest.raises(ConnectionClosed) as caught:
+                await socket.recv()
+            assert caught.value.rcvd is not None
+            assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1008, "peer_id")
+
+    run(main())
+
+
+def test_a_frame_beyond_the_bound_is_not_taken() -> None:
+    """RX-074."""
+
+    async def main() -> None:
+        given = settings(link=LinkSettings(frame_bytes_max=5_000))
+        async with serving(Sample().host, PLACE, given=given) as (address,), raw_socket(address) as socket:
+            await socket.send(json.dumps(greeting()))
+            await socket.recv()
+            await socket.recv()
+            await socket.send(" " * 5_001)
+            with pytest.raises(ConnectionClosed) as caught:
+                await socket.recv()
+            assert caught.value.rcvd is not None
+            assert caught.value.rcvd.code == 1009
+
+    run(main())
+
+
+def test_a_proof_of_a_key() -> None:
+    async def main() -> None:
+        peer = signer_peer(KEY.verifier)
+        sample = Sample(read("figures/*", peer))
+        given = settings(identities=Identities(tokens=TOKENS, signers=frozenset({KEY.verifier})), key=KEY)
+        async with (
+            serving(sample.host, PLACE, given=given) as (address,),
+            connect_graph(address, key=KEY, verifier=KEY.verifier) as mirror,
+        ):
+            assert mirror.values() == {key: value for key, value in SEEN.items() if key.startswith("figures")}
+        assert [values["peer"] for word, values in sample.told if word == "linked"] == [peer]
+
+    run(main())
+
+
+def test_anyone_where_something_is_for_anyone() -> None:
+    async def main() -> None:
+        sample = Sample(read("figures/two", ANYONE))
+        given = settings(identities=Identities(anyone=True))
+        async with serving(sample.host, PLACE, given=given) as (address,), connect_graph(address) as mirror:
+            assert mirror.values() == {"figures/two": 2}
+
+    run(main())
+
+
+def test_an_address_that_is_taken() -> None:
+    async def main() -> None:
+        async with serving(Sample().host, PLACE) as (address,):
+            with pytest.raises(TransportError, match="listens there already"):
+                async with serving(Sample().host, str(address)):
+                    pass
+
+    run(main())

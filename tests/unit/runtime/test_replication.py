@@ -1,0 +1,267 @@
+import asyncio
+
+import pytest
+
+from bobbin.reactive.crdt.binding import ReplicatedCells
+from bobbin.reactive.crdt.clock import STAMP_AHEAD
+from bobbin.reactive.crdt.plane import CellName, Merged, Plane
+from bobbin.reactive.crdt.session import UNEXPECTED
+from bobbin.reactive.graph import Graph
+from bobbin.reactive.handshake import Capabilities
+from bobbin.reactive.messages import CrdtOperation, CrdtSync, NodeId, OutboxAck, PeerId, Stamp, Value
+from bobbin.runtime.replication import FEATURE, WRONG_PEER, Replication, ReplicationSettings, now_us
+from bobbin.transport.base import TransportError
+from bobbin.wire.lazily import canonical_json, handshake
+from tests.support.byte_streams import until
+from tests.support.signal_rooms import run
+
+A, B, C, GUEST = map(PeerId, (1, 2, 3, 9))
+MEMBERS = (A, B, C)
+
+
+class Pipe:
+    """One end of a channel in memory."""
+
+    def __init__(self, incoming: asyncio.Queue[bytes | None], outgoing: asyncio.Queue[bytes | None]) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._closed = False
+
+    async def send(self, frame: bytes) -> None:
+        if self._closed:
+            raise TransportError("closed", retry=True)
+        await self._outgoing.put(frame)
+
+    async def receive(self) -> bytes:
+        frame = await self._incoming.get()
+        if frame is None:
+            await self._incoming.put(None)
+            raise TransportError("closed", retry=True)
+        return frame
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._outgoing.put(None)
+            await self._incoming.put(None)
+
+
+def _pipe() -> tuple[Pipe, Pipe]:
+    one: asyncio.Queue[bytes | None] = asyncio.Queue()
+    other: asyncio.Queue[bytes | None] = asyncio.Queue()
+    return Pipe(one, other), Pipe(other, one)
+
+
+def _replica(own: PeerId, **more: object) -> Replication:
+    return Replication(Plane(own, members=MEMBERS), **more)  # type: ignore[arg-type]
+
+
+def _states(replica: Replication) -> dict[CellName, Value | None]:
+    return {name: replica.plane.state(name) for name in replica.plane.names()}
+
+
+class Linked:
+    """Replicas, and links between some of them."""
+
+    def __init__(self, *pairs: tuple[Replication, Replication]) -> None:
+        self.ends: list[Pipe] = []
+        self.tasks: list[asyncio.Task[str]] = []
+        for one, other in pairs:
+            ends = _pipe()
+            self.ends += ends
+            self.tasks.append(asyncio.create_task(one.run(ends[0], other.plane.own)))
+            self.tasks.append(asyncio.create_task(other.run(ends[1], one.plane.own)))
+
+    async def stop(self) -> list[str]:
+        for end in self.ends:
+            await end.close()
+        return await asyncio.gather(*self.tasks)
+
+
+def test_what_is_written_anywhere_is_everywhere() -> None:
+    async def main() -> None:
+        a, b, c = map(_replica, MEMBERS)
+        for node in range(1000):
+            a.plane.set(NodeId(node), b"before there was a link", now_us=now_us())
+        linked = Linked((a, b), (b, c))
+        await until(lambda: len(c.plane) == 1000)
+        told: list[CellName] = []
+        a.on_change(told.extend)
+        c.plane.set(NodeId(5), b"from c", now_us=now_us())
+        c.wrote()
+        await until(lambda: a.plane.state(NodeId(5)) == b"from c")
+        assert told == [NodeId(5)]
+        assert (a.peers, b.peers) == (frozenset({B}), frozenset({A, C}))
+        assert await linked.stop() == ["closed"] * 4
+        assert b.peers == frozenset()
+
+    run(main())
+
+
+def test_what_was_missed_while_there_was_no_link_comes_with_the_next_one() -> None:
+    async def main() -> None:
+        a, b = _replica(A), _replica(B)
+        await Linked((a, b)).stop()
+        for number in range(10):
+            (a if number % 2 else b).plane.set(NodeId(number), b"%d" % number, now_us=now_us())
+        linked = Linked((a, b))
+        await until(lambda: len(a.plane) == len(b.plane) == 10)
+        assert _states(a) == _states(b)
+        await linked.stop()
+
+    run(main())
+
+
+def test_a_graph_shows_what_peers_write() -> None:
+    """RX-102."""
+
+    async def main() -> None:
+        graph, plane = Graph(), Plane(A, members=MEMBERS)
+        cells, cell = ReplicatedCells(plane, graph), graph.cell(b"")
+        cells.bind(NodeId(1), cell, lambda: bytes(plane.state(NodeId(1)) or b""))  # type: ignore[arg-type]
+        seen: list[bytes] = []
+        graph.effect(lambda: seen.append(cell.get()))
+
+        def merge(sync: CrdtSync, sender: PeerId, now: int) -> Merged:
+            return cells.ingest(sync, sender=sender, now_us=now).merged
+
+        a, b = Replication(plane, merge=merge), _replica(B)
+        linked = Linked((a, b))
+        for value in (b"one", b"one", b"two"):
+            b.plane.set(NodeId(1), value, now_us=now_us())
+            b.wrote()
+            await until(lambda: plane.stamp(NodeId(1)) == b.plane.stamp(NodeId(1)))
+        assert seen == [b"", b"one", b"two"]
+        await linked.stop()
+
+    run(main())
+
+
+def test_a_guest_may_what_it_was_granted() -> None:
+    async def main() -> None:
+        readable: set[NodeId] = {NodeId(1)}
+        a = _replica(
+            A,
+            reads=lambda peer, one: peer == GUEST and one.id in readable,
+            writes=lambda peer, one: peer == GUEST and one.id == NodeId(3),
+        )
+        guest = _replica(GUEST)
+        for node in (1, 2):
+            a.plane.set(NodeId(node), b"a", now_us=now_us())
+        for node in (3, 4):
+            guest.plane.set(NodeId(node), b"guest", now_us=now_us())
+        linked = Linked((a, guest))
+        await until(lambda: NodeId(1) in guest.plane.names() and NodeId(3) in a.plane.names())
+        assert NodeId(2) not in guest.plane.names()
+        assert NodeId(4) not in a.plane.names()
+        readable.add(NodeId(2))
+        a.permissions_changed(GUEST)
+        a.permissions_changed(C)
+        await until(lambda: NodeId(2) in guest.plane.names())
+        await linked.stop()
+
+    run(main())
+
+
+def test_nobody_but_members_may_anything_by_default() -> None:
+    async def main() -> None:
+        a, guest = _replica(A), _replica(GUEST)
+        a.plane.set(NodeId(1), b"a", now_us=now_us())
+        guest.plane.set(NodeId(2), b"guest", now_us=now_us())
+        linked = Linked((a, guest))
+        await until(lambda: GUEST in a.plane.frontier)
+        assert (a.plane.names(), guest.plane.names()) == ((NodeId(1),), (NodeId(2),))
+        await linked.stop()
+
+    run(main())
+
+
+def test_what_is_too_long_for_a_frame_goes_in_several() -> None:
+    async def main() -> None:
+        settings = ReplicationSettings(frame_bytes_max=5_000)
+        a, b = _replica(A, settings=settings), _replica(B, settings=settings)
+        for node in range(100):
+            a.plane.set(NodeId(node), bytes(500), now_us=now_us())
+        linked = Linked((a, b))
+        await until(lambda: len(b.plane) == 100)
+        assert _states(b) == _states(a)
+        a.plane.set(NodeId(1), bytes(50_000), now_us=now_us())
+        a.wrote()
+        assert "oversized" in await asyncio.gather(*linked.tasks)
+
+    run(main())
+
+
+async def _answered(replica: Replication, *frames: bytes, peer: PeerId = B) -> str:
+    """Why a link ends on which the peer says these things."""
+    ours, theirs = _pipe()
+    running = asyncio.create_task(replica.run(ours, peer))
+    for frame in frames:
+        await theirs.send(frame)
+    return await running
+
+
+def _greeting(peer: PeerId = B, features: tuple[str, ...] = (FEATURE,)) -> bytes:
+    return handshake.encode(Capabilities(peer=peer, session="cells", features=features))
+
+
+def _frame(wall: int) -> bytes:
+    return canonical_json.encode(CrdtSync((CrdtOperation(NodeId(1), None, Stamp(wall, 0, B), b"x"),)))
+
+
+@pytest.mark.parametrize(
+    ("frames", "why"),
+    [
+        pytest.param((_greeting(C),), WRONG_PEER, id="another peer"),
+        pytest.param((_greeting(features=()),), "handshake", id="no such feature"),
+        pytest.param((b"garbage",), "malformed", id="no handshake"),
+        pytest.param((_frame(1),), "malformed", id="a frame before the handshake"),
+        pytest.param((_greeting(), b"garbage"), "malformed", id="no frame"),
+        pytest.param((_greeting(), _frame(2**63)), STAMP_AHEAD, id="a stamp from far ahead"),
+        pytest.param((_greeting(), canonical_json.encode(OutboxAck(1))), UNEXPECTED, id="another message"),
+    ],
+)
+def test_a_peer_that_breaks_the_rules_is_let_go_and_nothing_of_it_is_kept(frames: tuple[bytes, ...], why: str) -> None:
+    async def main() -> None:
+        a = _replica(A)
+        assert await _answered(a, *frames) == why
+        assert len(a.plane) == 0
+        assert a.peers == frozenset()
+
+    run(main())
+
+
+def test_a_peer_that_says_nothing_is_let_go() -> None:
+    async def main() -> str:
+        return await _answered(_replica(A, settings=ReplicationSettings(handshake_seconds=0.05)))
+
+    assert run(main()) == "handshake-timeout"
+
+
+def test_a_peer_that_comes_back_takes_the_place_of_its_own_link() -> None:
+    async def main() -> None:
+        a, b = _replica(A), _replica(B)
+        first = Linked((a, b))
+        await until(lambda: A in b.peers and B in a.peers)
+        second = Linked((a, b))
+        assert "replaced" in await asyncio.gather(*first.tasks)
+        a.plane.set(NodeId(1), b"x", now_us=now_us())
+        a.wrote()
+        await until(lambda: NodeId(1) in b.plane.names())
+        assert a.peers == frozenset({B})
+        await second.stop()
+
+    run(main())
+
+
+def test_a_task_that_is_cancelled_is_over() -> None:
+    async def main() -> None:
+        a, b = _replica(A), _replica(B)
+        linked = Linked((a, b))
+        await until(lambda: A in b.peers and B in a.peers)
+        linked.tasks[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await linked.tasks[0]
+        assert await linked.tasks[1] == "closed"
+
+    run(main())
