@@ -29,9 +29,9 @@ IDS = {"interlace.md": ("IL-001…299", "ILC-001…148"), "reactive.md": ("RX-00
 _TOTALS = {"interlace.md": 447, "reactive.md": 170, "tangles.md": 130}
 _UNTESTABLE_SHARE_MAX = 0.02
 
-PENDING: tuple[str, ...] = ("RX-001…170",)
+PENDING: tuple[str, ...] = ()
 """Statements whose rows are still to come."""
-PENDING_MAX = 80
+PENDING_MAX = 0
 """How many there are. The script lowers it; nobody raises it."""
 
 

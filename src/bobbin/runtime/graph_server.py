@@ -23,15 +23,12 @@ from bobbin.runtime.graph_greeting import identify
 from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
 from bobbin.runtime.graph_peers import Identities
-from bobbin.runtime.graph_web import WebListener, WebSettings
+from bobbin.runtime.graph_web import INSECURE, TOO_MANY, WebListener, WebSettings
 from bobbin.transport import tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
 from bobbin.transport.listen import Handshakes, Secure, Shown, Turned, listen
 from bobbin.transport.tls import TlsServer
 from bobbin.wire.address import Address, Scheme
-
-INSECURE: Final = "insecure"
-TOO_MANY: Final = "too-many-links"
 
 _WEB: Final = frozenset({Scheme.WS, Scheme.WSS})
 _TLS: Final = frozenset({Scheme.TLS, Scheme.WSS})
@@ -132,22 +129,40 @@ class GraphServer:
             handshake_seconds=settings.link.handshake_seconds,
         )
         secure = self._secure if address.scheme is Scheme.WSS else None
-        listener = WebListener(address, web, self._take_socket, self._turn, secure)
+        listener = WebListener(address, web, self, self._take_socket, self._turn, secure)
         await listener.start()
         return listener
 
     # ---- links ----------------------------------------------------------------------------------------------------
 
+    def begin(self, route: Route) -> str | None:
+        """Somebody has connected. Returns why it cannot stay; None if it can, and is counted until ``end``."""
+        settings = self._settings
+        if not (route.loopback or route.binding is not None or settings.allow_insecure):
+            # A request that a proxy has passed on counts as one from afar.
+            return INSECURE
+        if self._origins.total() >= settings.links_max or self._origins[route.origin] >= settings.links_per_origin_max:
+            return TOO_MANY
+        self._origins[route.origin] += 1
+        return None
+
+    def end(self, route: Route) -> None:
+        """Somebody who was counted is gone."""
+        self._origins[route.origin] -= 1
+        if not self._origins[route.origin]:
+            del self._origins[route.origin]
+        if not self._origins:
+            self.is_idle.set()
+
     async def _take_stream(self, stream: ByteStream) -> None:
         """What a listener does with a stream."""
         self._note_task()
         route, settings = stream.route, self._settings
-        refused = self._refusal(route)
+        refused = self.begin(route)
         if refused is not None:
             self._turn(refused, route.remote)
             await stream.close()
             return
-        self._origins[route.origin] += 1
         try:
             seconds = settings.link.handshake_seconds
             peer, rest = await identify(stream, settings.identities, timeout_seconds=seconds, key=settings.key)
@@ -158,21 +173,11 @@ class GraphServer:
         except TransportError:
             stream.abort()
         finally:
-            self._settle(route)
+            self.end(route)
 
     async def _take_socket(self, socket: ServerConnection, route: Route, peer: PeerId) -> None:
         self._note_task()
-        refused = self._refusal(route)
-        if refused is not None:
-            self._turn(refused, route.remote)
-            code = CloseCode.POLICY_VIOLATION if refused == INSECURE else CloseCode.TRY_AGAIN_LATER
-            await socket.close(code, refused)
-            return
-        self._origins[route.origin] += 1
-        try:
-            await self._serve(SocketChannel(socket), route, peer, web=True)
-        finally:
-            self._settle(route)
+        await self._serve(SocketChannel(socket), route, peer, web=True)
 
     async def _serve(self, channel: Channel, route: Route, peer: PeerId, *, web: bool = False) -> None:
         if self._peers[peer] >= self._settings.links_per_peer_max:
@@ -188,21 +193,9 @@ class GraphServer:
             why = await link.run()
         finally:
             self._peers[peer] -= 1
+            if not self._peers[peer]:
+                del self._peers[peer]
         self._host.tell("ended", {"peer": peer, "remote": route.remote, "reason": why})
-
-    def _refusal(self, route: Route) -> str | None:
-        settings = self._settings
-        if not (route.loopback or route.binding is not None or settings.allow_insecure):
-            # A request that a proxy has passed on counts as one from afar.
-            return INSECURE
-        if self._origins.total() >= settings.links_max or self._origins[route.origin] >= settings.links_per_origin_max:
-            return TOO_MANY
-        return None
-
-    def _settle(self, route: Route) -> None:
-        self._origins[route.origin] -= 1
-        if not self._origins.total():
-            self.is_idle.set()
 
     def _turn(self, reason: str, remote: str) -> None:
         self._host.tell("turned-away", {"reason": reason, "remote": remote})

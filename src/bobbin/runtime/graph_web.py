@@ -7,10 +7,11 @@ An observer is known by a token (see ``web_sockets``), or by a proof of its key,
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
@@ -37,7 +38,22 @@ _PING_SECONDS: Final = 20.0
 Take: TypeAlias = Callable[[ServerConnection, Route, PeerId], Awaitable[None]]
 """What becomes of an observer that is known."""
 Turn: TypeAlias = Callable[[str, str], None]
-"""Hears whom was turned away: why, in a word, and the other end as its socket names it."""
+"""Hears who was turned away: why, in a word, and the other end as its socket names it."""
+
+INSECURE: Final = "insecure"
+TOO_MANY: Final = "too-many-links"
+
+
+class Gate(Protocol):
+    """Counts whoever has connected, known or not, and says who is one too many."""
+
+    def begin(self, route: Route) -> str | None:
+        """Somebody has connected. Returns why it cannot stay; None if it can, and is counted until ``end``."""
+        ...
+
+    def end(self, route: Route) -> None:
+        """Somebody who was counted is gone."""
+        ...
 
 
 class WebSettings(Struct, frozen=True, kw_only=True):
@@ -55,9 +71,12 @@ class WebSettings(Struct, frozen=True, kw_only=True):
 class WebListener:
     """One address at which observers are taken."""
 
-    def __init__(self, address: Address, settings: WebSettings, take: Take, turn: Turn, secure: Secure | None) -> None:
+    def __init__(
+        self, address: Address, settings: WebSettings, gate: Gate, take: Take, turn: Turn, secure: Secure | None
+    ) -> None:
         self.address = address
         self._settings: Final = settings
+        self._gate: Final = gate
         self._take: Final = take
         self._turn: Final = turn
         self._secure: Final = secure
@@ -142,12 +161,18 @@ class WebListener:
             loopback=remote.loopback and not is_passed_on(request),
             binding=None if self._secure is None else self._secure.binding,
         )
+        refused = self._gate.begin(route)
+        if refused is not None:
+            self._turn(refused, route.remote)
+            code = CloseCode.POLICY_VIOLATION if refused == INSECURE else CloseCode.TRY_AGAIN_LATER
+            await socket.close(code, refused)
+            return
         try:
-            peer = await self._identify(socket, request, route)
+            await self._take(socket, route, await self._identify(socket, request, route))
         except PeerError as error:
             self._turn(error.code, remote.text)
-            return
-        await self._take(socket, route, peer)
+        finally:
+            self._gate.end(route)
 
     async def _identify(self, socket: ServerConnection, request: Request, route: Route) -> PeerId:
         identities = self._settings.identities

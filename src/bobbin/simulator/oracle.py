@@ -106,9 +106,9 @@ class Witness:
         """The claims when an advertise phase was over last."""
         self._described: Table = {}
         """Records that were to be offered once, with what is said of them in this epoch."""
-        self._announced: Table = {}
-        """What the last first block has told the peer."""
+        self._announced: Table = {}  # by our last first block
         self._said_first = False
+        self.held: Table = {}  # of the peer, when a phase began last
         self._said: list[Advertise] = []
         self._heard: list[Advertise] = []
         self._said_openings: list[Table] = []
@@ -321,6 +321,7 @@ class Witness:
             self._fail(f"a first block of {len(block.records)} does not say the send set of {len(offered)} records")
         self._announced, self._said_first = offered, True
         self._said_openings.append(offered)
+        self.held = dict(self._claims.table)
 
     def _says(self, block: Advertise, offered: Table) -> bool:
         """Whether a peer that follows the rules knows exactly this after a first block."""
@@ -332,7 +333,8 @@ class Witness:
 
     def _expect_answer(self, block: Advertise, asked: Advertise) -> None:
         if self._sketching is not None:
-            wrong = self._sketching.misspeaks(block, asked, self._announced, self.learned())
+            held = self.peer.held if self.peer is not None and self.peer.epochs == self._epochs else None
+            wrong = self._sketching.misspeaks(block, asked, self._announced, self.learned(), held)
         else:
             wrong = misanswers(block, asked, self._announced, source=self._in_epoch().policy.own_origin)
         self._expect(wrong is None, str(wrong))

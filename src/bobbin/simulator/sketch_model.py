@@ -150,10 +150,13 @@ class SketchModel:
         """Whether nothing of a block counts, because either side gives up with it. ``said``: ours of its number."""
         return any(isinstance(one.part, Fallback) for one in (block, *said[:1]))
 
-    def misspeaks(self, block: Advertise, asked: Advertise, offered: Table, claims: Table) -> str | None:
+    def misspeaks(
+        self, block: Advertise, asked: Advertise, offered: Table, claims: Table, held: Table | None = None
+    ) -> str | None:
         """What is wrong with a later block, after the peer's last one (``asked``).
 
-        ``claims``: what the machine has learned, where it speaks as one that knows.
+        ``claims``: what the machine has learned, where it speaks as one that knows. ``held``: what the peer held of
+        this side when it said how it stands, where that is known.
         """
         if any(offered.get(one.record) != one.fields for one in block.records):
             return "an advertisement is listed that is not offered"
@@ -173,13 +176,15 @@ class SketchModel:
             return misanswers(bare, asked, offered, source=self._source)
         if block.partitions or block.lists or block.narrows:
             return "partitions stand where they have no place"
-        return self._misstates(part, block.records, offered, claims)
+        return self._misstates(part, block.records, offered, claims, held)
 
     def proves(self, claims: Table) -> bool:
         """Whether a set of claims is the one that the peer's last standing is of."""
         return self.peer is not None and (len(claims), root(claims)) == (self.peer.count, self.peer.root)
 
-    def _misstates(self, part: Part, records: tuple[Advertisement, ...], offered: Table, claims: Table) -> str | None:
+    def _misstates(
+        self, part: Part, records: tuple[Advertisement, ...], offered: Table, claims: Table, held: Table | None
+    ) -> str | None:
         told = {one.record: one.fields for one in records}
         ids = self._ids(offered)
         match part:
@@ -199,7 +204,7 @@ class SketchModel:
                 wanted = set(_numbers(self._lacking or b""))
                 good = self._lacking is not None and told.keys() == {one for one in ids if ids[one] in wanted}
             case Changed():
-                good = self._is_change(part, told, offered)
+                good = self._is_change(part, told, offered, held)
             case Compared():
                 left = {one: fields for one, fields in claims.items() if one[_NAME] not in part.removed}
                 good = self.proves(claims) and {**left, **told} == offered
@@ -222,11 +227,20 @@ class SketchModel:
         self._symbols += len(symbols)
         return follows and symbols.encode() == part.raw
 
-    def _is_change(self, part: Changed, told: Table, offered: Table) -> bool:
-        """Whether a change leads from what was announced before to what is offered now."""
-        left = {one: fields for one, fields in self._before.items() if one[_NAME] not in part.removed}
+    def _is_change(self, part: Changed, told: Table, offered: Table, held: Table | None) -> bool:
+        """Whether a change leads to what is offered now, from what was announced before or what the peer holds.
+
+        A peer may hold what was announced on an earlier link. Where nobody can tell what that is, its root can.
+        """
         added = {one: fields for one, fields in offered.items() if one[_NAME] in part.added}
-        return {**left, **added, **told} == offered and len(added) == len(part.added)
+        if len(added) != len(part.added):
+            return False
+        for base in (self._before, held or {}):
+            left = {one: fields for one, fields in base.items() if one[_NAME] not in part.removed}
+            if {**left, **added, **told} == offered:
+                return True
+        rest = {one: fields for one, fields in offered.items() if one not in added and one not in told}
+        return not part.removed and self.peer is not None and root(rest)[:_HELD] == self.peer.held
 
     def _ids(self, table: Table) -> dict[str, int]:
         names = sorted(table)

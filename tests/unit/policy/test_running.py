@@ -42,8 +42,10 @@ def test_it_reads_what_its_rules_read_and_nothing_else() -> None:
 
 def test_fields_that_any_of_several_programs_reads() -> None:
     every = _running("SelectHave(P) :- Field(P,N,_,'x'), Have(P).\n")
-    assert fields_read([_running()]) == {"App", "Level"}
-    assert fields_read([_running(), _running("SelectHave(P) :- Field(P,'Name',_,_).\n")]) == {"App", "Level", "Name"}
+    assert fields_read([_running()]) == frozenset({"App", "Level"})
+    assert fields_read([_running(), _running("SelectHave(P) :- Field(P,'Name',_,_).\n")]) == frozenset(
+        {"App", "Level", "Name"}
+    )
     assert fields_read([_running(), every]) is None
     assert fields_read([]) == frozenset()
 

@@ -53,8 +53,8 @@ def test_loading_tells_everything() -> None:
 
 def test_it_knows_the_fields_that_any_side_reads() -> None:
     query = "Queryable(P,V) :- Viewer(V), OwnSelected(P), Field(P,'Level',_,'open').\n"
-    assert _loaded().fields == {"App", "Group"}
-    assert _loaded(query=query).fields == {"App", "Group", "Level"}
+    assert _loaded().fields == frozenset({"App", "Group"})
+    assert _loaded(query=query).fields == frozenset({"App", "Group", "Level"})
     assert _loaded(peer="SelectHave(P) :- Field(P,N,_,N).\n").fields is None
 
 

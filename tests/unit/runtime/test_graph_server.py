@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.client import connect
 
 from bobbin.errors import PeerError, UsageError
 from bobbin.records.signing import SigningKey
@@ -12,6 +13,7 @@ from bobbin.runtime.graph_client import connect_graph
 from bobbin.runtime.graph_link import LinkSettings
 from bobbin.runtime.graph_peers import Identities, signer_peer
 from bobbin.runtime.graph_server import GraphServer
+from bobbin.runtime.web_sockets import PROOF_PROTOCOL
 from bobbin.transport import certificate
 from bobbin.transport.base import TransportError
 from bobbin.transport.tls import TlsClient, TlsServer, binding_at_server
@@ -252,5 +254,22 @@ def test_closing_lets_everybody_go(tmp_path: Path) -> None:
         await observer.stream.close()
         await asyncio.wait_for(server.is_idle.wait(), 10)
         assert sample.host.links == 0
+
+    run(main())
+
+
+def test_who_has_not_said_who_it_is_counts_as_well() -> None:
+    """Else links could be held open without end by those who are nobody."""
+
+    async def main() -> None:
+        sample = Sample()
+        given = settings(links_per_origin_max=1, identities=Identities(signers=frozenset({KEY.verifier})))
+        async with serving(sample.host, "ws:127.0.0.1:0", "tcp:127.0.0.1:0", given=given) as (web, plain):
+            url = f"ws://127.0.0.1:{web.port_number}/graph"
+            async with connect(url, subprotocols=[PROOF_PROTOCOL], proxy=None):
+                observer = await RawStream.dial(plain, token=None)
+                assert await observer.hear() is None
+                await observer.stream.close()
+            assert sample.reasons("turned-away")[0] == "too-many-links"
 
     run(main())

@@ -5,6 +5,7 @@ import json
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from bobbin.reactive.messages import SAFE_INTEGER_MAX
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_client import connect_graph
 from bobbin.runtime.graph_link import LinkSettings
@@ -69,6 +70,9 @@ def test_a_browser_with_a_token(origin: str | None) -> None:
             frames = [await socket.recv(), await socket.recv()]
             assert all(isinstance(frame, str) for frame in frames)
             assert [sorted(json.loads(frame))[:2] for frame in frames] == [["codec", "features"], ["edges", "epoch"]]
+            ids = [node["slot_id"] for node in json.loads(frames[1])["nodes"]]
+            assert len(ids) == 3, "the fourth has an id that a browser could not hold (RX-003)"
+            assert max(ids) <= SAFE_INTEGER_MAX
             await socket.send(json.dumps({"type": "resync_request", "from_epoch": 0}) * 2)
             await socket.send(json.dumps({"type": "resync_request", "from_epoch": 0}))
             assert json.loads(await socket.recv())["type"] == "snapshot", "two in one frame are none"

@@ -131,6 +131,21 @@ def test_a_change_leads_from_what_was_announced_before() -> None:
     assert model.misspeaks(structs.replace(block, records=()), Advertise(), offered, {}) is not None
 
 
+def test_a_change_leads_from_what_the_peer_holds_since_an_earlier_link() -> None:
+    model, offered = model_of(range(20))
+    model.begin_phase({})
+    block = Advertise(part=Changed(removed=(name(77)[2:13],)), records=(claim(19),))
+    held = {one.record: one.fields for one in map(claim, [*range(19), 77])}
+    assert model.misspeaks(block, Advertise(), offered, {}, held) is None
+    assert model.misspeaks(block, Advertise(), offered, {}) is not None
+    # Where nobody knows what the peer holds, the root in its standing tells.
+    _, rest = model_of(range(19))
+    model.open(Advertise(part=Standing(count=0, root=bytes(32), held=sketch_model.root(rest)[:16])))
+    only = structs.replace(block, part=Changed())
+    assert model.misspeaks(only, Advertise(), offered, {}) is None
+    assert model.misspeaks(structs.replace(only, records=()), Advertise(), offered, {}) is not None
+
+
 def test_ids_of_its_own_are_not_lacking() -> None:
     model, offered = model_of(range(20))
     own = sketch_model._array(model._ids(offered).values()).astype("<u8").tobytes()[:8]

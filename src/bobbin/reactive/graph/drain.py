@@ -158,9 +158,13 @@ class Drain(Propagation):
         self.due = []
         names: dict[str, None] = {}
         for node in overdue:
-            if node.mark == CHECK or node.mark == DIRTY:
-                node.mark = WAITING if node.mark == CHECK else FAILED
-                names[node.name] = None
+            if node.mark == CHECK:
+                node.doubt()
+            elif node.mark == DIRTY:
+                node.mark = FAILED
+            else:
+                continue
+            names[node.name] = None
         return tuple(names)
 
     def _report(self, journal: Journal, errors: _Errors) -> None:

@@ -312,7 +312,7 @@ class Graph(Drain):
             return False
         if self.written:
             self.tell_written()
-        if slot.mark == CHECK and self.is_concerned(slot) is None:
+        if (slot.mark == CHECK or slot.is_doubtful) and self.is_concerned(slot) is None:
             slot.mark = FAILED
         if slot.mark == WAITING:
             return True

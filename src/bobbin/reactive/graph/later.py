@@ -28,7 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 class AsyncSlot(Slot[T_co]):
     """A slot that is computed elsewhere. Its value is the last one that came, if nothing it read has changed since."""
 
-    __slots__ = ("begin", "current", "settled", "starts")
+    __slots__ = ("begin", "current", "is_doubtful", "settled", "starts")
 
     kind = "asynchronous slot"
     is_line = False
@@ -48,6 +48,8 @@ class AsyncSlot(Slot[T_co]):
         self.starts: Final = starts
         self.current: Run | None = None
         """The run that counts."""
+        self.is_doubtful = False
+        """Whether something that the run has read may have changed, and could not be asked."""
         self.settled = CLEAN
 
     @property
@@ -58,6 +60,7 @@ class AsyncSlot(Slot[T_co]):
     def run(self) -> bool:
         """Ask for a run."""
         self.error = None
+        self.is_doubtful = False
         self.current = Run(self)
         self.starts.append(self.current)
         self.mark = self.settled = WAITING
@@ -68,7 +71,15 @@ class AsyncSlot(Slot[T_co]):
     def end(self) -> None:
         """No run counts any longer."""
         self.current = None
+        self.is_doubtful = False
         self.settled = CLEAN
+
+    def doubt(self) -> None:
+        super().doubt()
+        self.is_doubtful = self.is_pending
+
+    def trust(self) -> None:
+        self.is_doubtful = False
 
     def lose(self) -> None:
         super().lose()

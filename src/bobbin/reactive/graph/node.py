@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from bobbin.reactive.graph.marks import CLEAN
+from bobbin.reactive.graph.marks import CLEAN, WAITING
 from bobbin.reactive.messages import NodeId
 
 
@@ -40,6 +40,13 @@ class Node:
     def run(self) -> bool:
         """Compute or act, and note what was read."""
         raise NotImplementedError
+
+    def doubt(self) -> None:
+        """Something that it reads could not be asked. Look again when read."""
+        self.mark = WAITING
+
+    def trust(self) -> None:
+        """All that it reads has been asked, and is as it was."""
 
 
 class TooDeep(BaseException):

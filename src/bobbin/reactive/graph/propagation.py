@@ -212,7 +212,7 @@ class Propagation(Engine):
             # None of those that wait is wrong yet; they look again when the value has come.
             for waiting in path:
                 if waiting.mark == CHECK:
-                    waiting.mark = WAITING
+                    waiting.doubt()
             raise
         finally:
             refreshing.pop()
@@ -251,6 +251,7 @@ class Propagation(Engine):
                 return False
         node.mark = node.settled
         if node.mark == WAITING:
+            node.trust()
             raise StillPending(node.name)
         if self.touched is not None:
             # It may have been told to be stale, before that was known.
@@ -264,7 +265,7 @@ class Propagation(Engine):
                 try:
                     self.refresh(source)
                 except StillPending:
-                    node.mark = WAITING
+                    node.doubt()
                     return None
                 except Exception:  # noqa: BLE001 -- the node itself will meet it
                     node.mark = DIRTY

@@ -14,7 +14,7 @@ from bobbin.lace import Lace
 from bobbin.runtime.graph_client import GraphMirror, connect_graph
 from bobbin.runtime.graph_dial import ClientSettings
 from bobbin.runtime.reconnect import Backoff
-from tests.support.graphs import seen
+from tests.support.graphs import SECONDS_MAX, seen
 from tests.unit.cli.command_line import PLEX_1, VERIFIER, Answer, Cli
 
 SOON = Backoff(first_seconds=0.01, longest_seconds=0.01)
@@ -34,11 +34,12 @@ def _served(
     """Serve a lace, look at its graph as its owner, and stop."""
     socket = folder.resolve() / "graph.sock"
     failures: list[BaseException] = []
+    is_over = threading.Event()
 
     async def watch() -> None:
         # Once somebody listens, the handlers of signals are there as well.
-        settings = ClientSettings(patient=True)
-        async with connect_graph(f"unix:{socket}", settings=settings, backoff=SOON) as mirror:
+        mirrored = connect_graph(f"unix:{socket}", settings=ClientSettings(patient=True), backoff=SOON)
+        async with asyncio.timeout(SECONDS_MAX), mirrored as mirror:
             found = look(mirror)
             if asyncio.iscoroutine(found):
                 await found
@@ -48,11 +49,13 @@ def _served(
             asyncio.run(watch())
         except BaseException as error:  # noqa: BLE001 -- raised below, in the thread of the test
             failures.append(error)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if not is_over.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=work)
     thread.start()
     answer = cli("graph", "serve", folder, *options)
+    is_over.set()
     thread.join()
     if failures:
         raise failures[0]

@@ -128,6 +128,41 @@ def test_a_result_that_came_too_late_is_dropped_even_if_nobody_has_asked_again()
     assert world.slot.get() == "b 0"
 
 
+def test_a_result_does_not_count_while_what_it_was_computed_from_is_in_doubt() -> None:
+    graph = Graph()
+    cell = graph.cell(1)
+
+    async def fetch() -> int:
+        return cell.get() * 10
+
+    async def follow() -> int:
+        value = below.get()
+        await _Pause()
+        return value
+
+    slow = graph.async_slot(fetch)
+    below = graph.slot(lambda: slow.get() + 1)
+    with suppress(StillPending):
+        below.get()
+    _drive(graph)
+    follower = graph.async_slot(follow)
+    seen: list[int] = []
+    graph.effect(lambda: seen.append(follower.get()))
+    (run,) = graph.take_starts()
+    coroutine = run.begin()
+    graph.step(run, lambda: coroutine.send(None))
+    cell.set(2)
+    assert run.is_current
+    with pytest.raises(StopIteration) as end:
+        graph.step(run, lambda: coroutine.send(None))
+    assert not graph.resolve(run, end.value.value)
+    assert seen == []
+    _drive(graph)
+    for again in graph.take_starts():
+        _finish(graph, again)
+    assert seen == [21]
+
+
 def test_a_run_goes_on_while_what_it_read_stays_equal() -> None:
     graph = Graph()
     seconds = graph.cell(0)
@@ -393,7 +428,8 @@ def _drive(graph: Graph) -> None:
             coroutine = run.begin()
             step: Callable[[], object] = lambda coroutine=coroutine: coroutine.send(None)  # type: ignore[misc]  # noqa: E731
             try:
-                graph.step(run, step)
+                while True:
+                    graph.step(run, step)
             except StopIteration as end:
                 graph.resolve(run, end.value)
             except (ConnectionError, StillPending) as error:

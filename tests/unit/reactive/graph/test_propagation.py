@@ -322,3 +322,29 @@ def test_an_interrupted_computation_leaves_nothing_wrong_behind() -> None:
     assert below.get() == 2
     cell.set(2)
     assert seen[-1] == 3
+
+
+def test_an_interrupted_read_keeps_no_failure_and_runs_nothing() -> None:
+    graph = Graph()
+    attempts: list[int] = []
+    seen: list[int] = []
+
+    def fails_once() -> int:
+        attempts.append(1)
+        return 10 // (len(attempts) - 1)
+
+    slot = graph.slot(fails_once)
+
+    def interrupted() -> int:
+        try:
+            return slot.get()
+        except ZeroDivisionError:
+            raise KeyboardInterrupt from None
+
+    reader = graph.slot(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reader.get()
+    assert graph.depth == 0
+    assert slot.get() == 10
+    graph.effect(lambda: seen.append(reader.get()))
+    assert (seen, len(attempts)) == ([10], 2)
