@@ -81,6 +81,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "follow": {"folder": "LACE", "peer": _TLS, "--policy": "POLICY"},
     "replay": {"file": "FILE"},
     "serve": {"folder": "LACE"},
+    "signal serve": {},
     "graph serve": {"folder": "LACE"},
     "graph watch": {"where": _TLS},
     "graph dump": {"where": _TLS},
