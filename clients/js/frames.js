@@ -203,7 +203,10 @@ export function encodeHandshake({ peer, session, frameBytesMax }) {
   });
 }
 
-/** What the other side said, where it fits this side. Throws FrameFault naming the field that does not. */
+/**
+ * What the other side said, where it fits this side: the smaller bound, whether it acknowledges writes, and how it calls
+ * itself as long as its ids mean the same nodes (`run`). Throws FrameFault naming the field that does not fit.
+ */
 export function agree(frame, { session, frameBytesMax }) {
   const said = object(parse(frame, 16 * 1024), [
     "protocol_id",
@@ -231,5 +234,6 @@ export function agree(frame, { session, frameBytesMax }) {
   return {
     frameBytesMax: Math.min(frameBytesMax, said.max_frame_size),
     acknowledges: said.features.includes("bobbin-acked-writes"),
+    run: said.features.find((feature) => feature.startsWith("bobbin-run-")) ?? null,
   };
 }

@@ -55,6 +55,7 @@ export class GraphMirror extends EventTarget {
   #ackTimer = null;
   #writes = [];
   #written = 0;
+  #run = null;
 
   /** Begins to connect at once. See DEFAULTS for the options; `peer` is the id that belongs to the token. */
   constructor(url, options = {}) {
@@ -116,7 +117,7 @@ export class GraphMirror extends EventTarget {
       return { id: node.id, tag: node.tag, key: node.key, bytes: encodeValue(node.tag, wanted) };
     });
     if (this.#writes.length >= this.#options.writesMax) throw new RangeError("too many writes wait already");
-    this.#writes.push({ number: this.#written++, writes });
+    this.#writes.push({ number: this.#written++, writes, run: this.#run });
     if (this.#last !== null) this.#sendWrite(this.#writes.at(-1));
   }
 
@@ -211,6 +212,7 @@ export class GraphMirror extends EventTarget {
     if (this.#status === "greeting") {
       try {
         this.#agreed = agree(frame, this.#options);
+        this.#run = this.#agreed.run;
       } catch (fault) {
         if (!(fault instanceof FrameFault)) throw fault;
         this.#drop(fault.message);
@@ -273,19 +275,21 @@ export class GraphMirror extends EventTarget {
 
   /**
    * What is kept, on a link that has seen none of it. A server that was started anew may have given the ids to other
-   * nodes: a write goes to the node with the same key and tag, or nowhere.
+   * nodes: unless it is the same one still, a write goes to the node with the same key and tag, or nowhere.
    */
   #sendAgain() {
+    const { run } = this.#agreed;
     for (const write of this.#writes) {
-      const found = write.writes.map(({ key, id }) => this.node(key ?? id));
-      if (found.every((node, place) => node?.tag === write.writes[place].tag && node.key === write.writes[place].key)) {
-        found.forEach((node, place) => {
-          write.writes[place].id = node.id;
-        });
-      } else {
-        write.writes = [];
-        this.#tell("refused", { reason: "a write was for a node that is no longer there" });
+      if (write.run === null || write.run !== run) {
+        const found = write.writes.map(({ key }) => (key === null ? undefined : this.node(key)));
+        if (found.every((node, place) => node?.tag === write.writes[place].tag)) {
+          write.writes = write.writes.map((one, place) => ({ ...one, id: found[place].id }));
+        } else {
+          write.writes = [];
+          this.#tell("refused", { reason: "a write was for a node that is no longer there" });
+        }
       }
+      write.run = run;
     }
     this.#writes = this.#writes.filter((write) => write.writes.length > 0);
     this.#writes.forEach((write, place) => {

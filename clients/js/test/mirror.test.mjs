@@ -177,6 +177,22 @@ test("writes are kept until they are acknowledged, and follow their key to anoth
   mirror.close();
 });
 
+test("without a key a write goes to its id again only if the server is the same one still", () => {
+  for (const [run, expected] of [["bobbin-run-1", 1], ["bobbin-run-2", 0]]) {
+    const { mirror, socket } = live({}, [...HANDSHAKE.features, "bobbin-run-1"]);
+    mirror.write(2, "one");
+    socket.lose();
+    mock.timers.tick(15_000);
+    const second = FakeSocket.newest;
+    second.open();
+    second.say({ ...HANDSHAKE, features: [...HANDSHAKE.features, run] });
+    second.say(snapshot(1, node(2, "perhaps another")));
+    assert.equal(writes(second).length, expected);
+    assert.equal(mirror.unacknowledged, expected);
+    mirror.close();
+  }
+});
+
 test("a write for a node that is gone goes nowhere, and that is said", () => {
   const { mirror, socket } = live();
   const reasons = [];

@@ -157,16 +157,7 @@ class QueueClose(Struct, frozen=True, gc=False):
 
 
 Operation: TypeAlias = (
-    CellSet
-    | SlotValue
-    | Invalidate
-    | NodeAdd
-    | NodeRemove
-    | EdgeAdd
-    | EdgeRemove
-    | QueuePush
-    | QueuePop
-    | QueueClose
+    CellSet | SlotValue | Invalidate | NodeAdd | NodeRemove | EdgeAdd | EdgeRemove | QueuePush | QueuePop | QueueClose
 )
 
 

@@ -11,6 +11,9 @@ outlives its connections: what it knows stays readable when one ends, and the sn
   fits). It is asked again when a frame came that could not be read, which may have been the snapshot, and when nothing
   came for a while.
 * A stale mark keeps the old value: the node is ``DIRTY``.
+* A write that waits for another link goes to the node that it was meant for. A source that was started anew may have
+  given its ids to other nodes: unless it says that it is the same one still (``RUN``), a node is found by its key and
+  tag, and a write that finds none is given up.
 
 ==============  ==========================================  ============================================
 phase           event                                       becomes
@@ -68,6 +71,7 @@ from bobbin.reactive.messages import (
     NodeAdd,
     NodeId,
     NodeRemove,
+    Operation,
     OutboxAck,
     PeerId,
     ResyncRequest,
@@ -76,6 +80,9 @@ from bobbin.reactive.messages import (
 from bobbin.reactive.outbox import ACKED_WRITES, Outbox
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.replica import Replica
+
+RUN: Final = "bobbin-run-"
+"""How the feature begins by which a source names itself as long as its ids mean the same nodes."""
 
 
 @unique
@@ -117,6 +124,14 @@ class MirrorConfig(Struct, frozen=True, kw_only=True):
     """Check the invariants after every step."""
 
 
+class _Aimed(Struct, frozen=True):
+    """What a frame of writes was meant for."""
+
+    run: str | None
+    nodes: tuple[tuple[str | None, str] | None, ...]
+    """Key and tag of each; None for an id that was not known when it was written to."""
+
+
 _LINKED: Final = frozenset({MirrorPhase.AWAITING, MirrorPhase.LIVE, MirrorPhase.RESYNCING})
 
 
@@ -135,6 +150,10 @@ class Mirror:
         """The same, on this connection: another counts anew."""
         self._rule = config.rule
         self._outbox: Final = Outbox(frames_max=config.writes_max)
+        self._aims: dict[int, _Aimed] = {}
+        """By the epoch of a frame that is kept."""
+        self._run: str | None = None
+        """How the source called itself on the last link."""
         self._tokens: Final = count(1)
         self._answer_token: int | None = None
         """Of the timer for whatever answer is due."""
@@ -181,6 +200,7 @@ class Mirror:
         """Assert what always holds."""
         self.replica.check()
         self._outbox.check()
+        assert list(self._aims) == [frame.epoch for frame in self._outbox.frames]
         assert self._last in (None, self.epoch)
         assert self.phase is not MirrorPhase.LIVE or self._last is not None
         assert self.phase is not MirrorPhase.AWAITING or self._last is None
@@ -217,6 +237,7 @@ class Mirror:
             return
         if self.agreed.multi_epoch:
             self._rule = EpochRule.PUBLISHED
+        self._run = next((feature for feature in capabilities.features if feature.startswith(RUN)), None)
         self._become(MirrorPhase.AWAITING)
 
     def _become(self, phase: MirrorPhase) -> None:
@@ -337,6 +358,9 @@ class Mirror:
         if not writes:
             raise UsageError("a write without cells writes nothing")
         frame = self._outbox.append(writes)
+        nodes = [self.replica.nodes.get(write.id) for write in writes]
+        meant = [None if node is None else (node.key, node.tag) for node in nodes]
+        self._aims[frame.epoch] = _Aimed(self._run, tuple(meant))
         if self.phase in _LINKED and self._last is not None:
             self._send_write(frame)
 
@@ -344,9 +368,43 @@ class Mirror:
         """Send what is kept. ``anew``: on a link that has seen none of it."""
         self._ack_token = None
         if anew:
-            self._outbox.renumber()
+            self._aim_again()
         for frame in self._outbox.frames:
             self._send_write(frame)
+
+    def _aim_again(self) -> None:
+        """Whoever is there now may be another source than the one that was written to."""
+        kept: list[_Aimed] = []
+
+        def aim(frame: Delta) -> tuple[Operation, ...] | None:
+            aimed = self._aims[frame.epoch]
+            found = frame.operations if aimed.run is not None and aimed.run == self._run else self._find(frame, aimed)
+            if found is None:
+                self._effects.append(Notify(Refused("lost-write", "what was written to is no longer there")))
+            else:
+                kept.append(_Aimed(self._run, aimed.nodes))
+            return found
+
+        self._outbox.readdress(aim)
+        self._aims = {frame.epoch: aimed for frame, aimed in zip(self._outbox.frames, kept, strict=True)}
+
+    def _find(self, frame: Delta, aimed: _Aimed) -> tuple[Operation, ...] | None:
+        found: list[Operation] = []
+        for write, meant in zip(frame.operations, aimed.nodes, strict=True):
+            assert isinstance(write, CellSet), "only cells are written"
+            if meant is None:
+                found.append(write)
+                continue
+            key, tag = meant
+            node = None if key is None else self.replica.find(key)
+            if node is None or node.tag != tag:
+                return None
+            found.append(CellSet(node.id, write.value))
+        return tuple(found)
+
+    def _forget(self, through: int) -> None:
+        self._outbox.acknowledge(through)
+        self._aims = {epoch: aimed for epoch, aimed in self._aims.items() if epoch > through}
 
     def _send_write(self, frame: Delta) -> None:
         if self.agreed is not None and ACKED_WRITES in self.agreed.features:
@@ -357,10 +415,10 @@ class Mirror:
             return
         last = self._last or 0
         self._effects.append(Send(Delta(last, last + 1, frame.operations)))
-        self._outbox.acknowledge(frame.epoch)
+        self._forget(frame.epoch)
 
     def _take_ack(self, through: int) -> None:
-        self._outbox.acknowledge(through)
+        self._forget(through)
         if not self._outbox:
             self._ack_token = None
 

@@ -6,14 +6,17 @@ harmless. A mirror keeps its writes so, towards a graph that acknowledges them.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
 from bobbin.errors import UsageError
 from bobbin.reactive.messages import Delta, Operation
 
 ACKED_WRITES: Final = "bobbin-acked-writes"
 """The feature: an observer numbers the frames of its writes from 0 on each link, and the source acknowledges them."""
+
+Aim: TypeAlias = Callable[[Delta], tuple[Operation, ...] | None]
+"""What a frame says to another receiver; None where it has nothing to say to that one."""
 
 
 class Outbox:
@@ -55,9 +58,9 @@ class Outbox:
         """What somebody has not seen who has seen all up to an epoch."""
         return tuple(frame for frame in self._frames if frame.epoch > cursor)
 
-    def renumber(self) -> None:
-        """Begin again at 0, for a receiver that does."""
-        operations = [frame.operations for frame in self._frames]
+    def readdress(self, aim: Aim) -> None:
+        """Begin again at 0, with what the frames say to a receiver that does so, too."""
+        operations = [aimed for frame in self._frames if (aimed := aim(frame)) is not None]
         self._frames = deque(Delta(number, number + 1, some) for number, some in enumerate(operations))
         self._next = len(self._frames)
 

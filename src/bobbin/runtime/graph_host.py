@@ -12,6 +12,7 @@ frame; their permissions were looked at before.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import Final, TypeAlias
 
 from bobbin.errors import BobbinError, PeerError, UsageError
@@ -127,6 +128,8 @@ class GraphHost:
     ) -> None:
         """A graph by itself gets a context of its own, ``context``. ``tell`` may be called in any thread."""
         self.context: Final = graph if isinstance(graph, ReactiveContext) else ReactiveContext(graph)
+        self.run: Final = token_hex(8)
+        """As long as this is the same, an id means the same node."""
         self.tags: Final = tags or TypeTags.standard()
         self.tell: Tell = tell
         self.permissions: Final = PeerPermissions()

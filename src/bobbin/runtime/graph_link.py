@@ -22,6 +22,7 @@ from bobbin.reactive.handshake import Capabilities, Codec, Feature
 from bobbin.reactive.link_effects import Close, Greet, Send
 from bobbin.reactive.link_events import Asked, Greeted, Lost, Opened, PublisherEvent, Received, Sent, Undecodable
 from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, PeerId
+from bobbin.reactive.mirror import RUN
 from bobbin.reactive.outbox import ACKED_WRITES
 from bobbin.reactive.publisher import PublisherConfig
 from bobbin.runtime.graph_channel import Channel, SocketChannel
@@ -132,7 +133,7 @@ class ServedLink:
                 codec=codec,
                 frame_bytes_max=settings.frame_bytes_max,
                 fragmentation=settings.fragmentation,
-                features=FEATURES,
+                features=(*FEATURES, RUN + self._host.run),
             ),
             required=settings.required,
             first_epoch=time_ns() // 1_000,

@@ -1,9 +1,21 @@
 """The side of the observer: phases, timers, what is asked and when, writing back, and what subscribers hear."""
 
 import pytest
+from msgspec import structs
 
 from bobbin.errors import UsageError
-from bobbin.reactive.link_effects import Ask, Close, Deliver, Greet, MirrorEffect, Notify, Send, Updated, Wake
+from bobbin.reactive.link_effects import (
+    Ask,
+    Close,
+    Deliver,
+    Greet,
+    MirrorEffect,
+    Notify,
+    Refused,
+    Send,
+    Updated,
+    Wake,
+)
 from bobbin.reactive.link_events import Greeted, Lost, Opened, Received, Trigger, Undecodable, Woke, WriteCells
 from bobbin.reactive.messages import (
     CellSet,
@@ -22,7 +34,7 @@ from bobbin.reactive.messages import (
     ResyncRequest,
     SlotValue,
 )
-from bobbin.reactive.mirror import Mirror, MirrorConfig, MirrorPhase
+from bobbin.reactive.mirror import RUN, Mirror, MirrorConfig, MirrorPhase
 from bobbin.reactive.outbox import ACKED_WRITES
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.publisher import PublisherConfig
@@ -233,17 +245,39 @@ def test_an_acknowledged_write_is_kept_and_sent_again_until_it_has_arrived() -> 
 
 
 def test_on_another_link_what_was_not_acknowledged_is_numbered_anew() -> None:
-    mirror = live(ACKED_WRITES)
+    mirror = live(ACKED_WRITES, RUN + "1")
     for value in (b"1", b"2", b"3"):
         mirror.step(WriteCells((CellSet(A, value),)))
     mirror.step(Received(OutboxAck(1)))
     mirror.step(Lost())
     mirror.step(Opened())
-    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES,))))
+    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, RUN + "1"))))
     assert said(mirror.step(Received(GRAPH))) == [
         Delta(0, 1, (CellSet(A, b"2"),)),
         Delta(1, 2, (CellSet(A, b"3"),)),
     ]
+
+
+@pytest.mark.parametrize("runs", [("1", "2"), ("1", None), (None, None)])
+def test_from_a_source_that_may_be_another_a_write_finds_its_node_by_key_and_tag(runs: tuple[str | None, ...]) -> None:
+    features = [(ACKED_WRITES, *(() if run is None else (RUN + run,))) for run in runs]
+    mirror = greeted(*features[0])
+    keyed = [node(A, b"a", key="x"), node(B, b"b", key="y"), node(C, b"c")]
+    mirror.step(Received(snapshot(3, keyed, [], [A, B, C])))
+    for id in (A, B, C):
+        mirror.step(WriteCells((CellSet(id, b"new"),)))
+    mirror.step(WriteCells((CellSet(A, b"both"), CellSet(B, b"both"))))
+    mirror.step(Lost())
+    mirror.step(WriteCells((CellSet(A, b"late"),)))
+    mirror.step(Opened())
+    mirror.step(Greeted(capabilities(SOURCE, features=features[1])))
+    other = [node(A, b"another"), node(B, b"a", key="x"), structs.replace(node(C, b"b", key="y"), tag="other")]
+    effects = mirror.step(Received(snapshot(1, other, [], [A, B, C])))
+    assert said(effects) == [Delta(0, 1, (CellSet(B, b"new"),)), Delta(1, 2, (CellSet(B, b"late"),))]
+    lost = [effect.notice for effect in effects if isinstance(effect, Notify)]
+    assert [notice.code for notice in lost if isinstance(notice, Refused)] == ["lost-write"] * 3
+    mirror.step(Received(OutboxAck(2)))
+    assert mirror.unacknowledged == 0
 
 
 def test_writes_reach_the_graph_once_over_a_link_that_breaks() -> None:

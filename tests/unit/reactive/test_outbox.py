@@ -53,7 +53,7 @@ def test_for_another_receiver_the_numbers_begin_again() -> None:
     for operations in (ONE, TWO, THREE):
         outbox.append(operations)
     outbox.acknowledge(1)
-    outbox.renumber()
+    outbox.readdress(lambda frame: frame.operations)
     assert epochs(outbox) == [(0, 1), (1, 2)]
     assert [frame.operations for frame in outbox.frames] == [TWO, THREE]
     outbox.check()
