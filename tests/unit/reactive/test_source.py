@@ -381,7 +381,9 @@ def test_values_that_cannot_be_written_are_stale_until_they_can() -> None:
     assert cell.get() == "text"
     assert told.take().operations == (Invalidate(cell.id),)
     assert told.source.snapshot().nodes == (Node(cell.id, "i64", NodeState.DIRTY, number(1)),)
+    assert told.source.snapshot().roots == ()
     cell.set(1)
+    assert told.source.snapshot().roots == (cell.id,)
     assert told.take().operations == (CellSet(cell.id, number(1)),)
     with pytest.raises(EffectsFailed):
         told.graph.cell("text", tag="i64", key="new")

@@ -1,8 +1,10 @@
 """What listeners are told, case by case."""
 
+from contextlib import suppress
+
 import pytest
 
-from bobbin.reactive.graph import Cell, Flush, Graph, Slot
+from bobbin.reactive.graph import Cell, Flush, Graph, Slot, StillPending
 from bobbin.reactive.messages import Edge, NodeId
 
 
@@ -161,6 +163,74 @@ def test_what_came_and_went_in_one_flush_is_no_news() -> None:
         world.graph.cell(1).dispose()
         world.graph.effect(int)
     assert world.heard == []
+
+
+def test_what_went_is_told_once() -> None:
+    world = _Listening()
+    world.other.dispose()
+    assert world.take() == Flush(removed=(world.other.id,))
+    world.graph.cell(5, id=world.other.id)
+    assert world.take().removed == ()
+
+
+def test_what_has_no_value_yet_is_not_told_stale() -> None:
+    world = _Listening()
+    slot = world.graph.slot(lambda: 1 // (world.other.get() - 2))
+    world.heard.clear()
+    with pytest.raises(ZeroDivisionError):
+        slot.get()
+    assert world.take() == Flush(edges_added=(Edge(slot.id, world.other.id),))
+
+
+class _Waiting:
+    """A slot that reads an asynchronous one and, after it, a slot below a memo; all computed, then one write."""
+
+    def __init__(self) -> None:
+        self.graph = graph = Graph()
+        cell = graph.cell(1)
+
+        async def compute() -> int:
+            return cell.get() // 100
+
+        self.memo: Slot[int] = graph.memo(lambda: cell.get() // 10)
+        self.below: Slot[int] = graph.slot(lambda: self.memo.get() + 1)
+        self.slow = graph.async_slot(compute)
+        self.both: Slot[int] = graph.slot(lambda: self.slow.get() + self.below.get())
+        self.heard: list[Flush] = []
+        graph.on_flush(self.heard.append)
+        with suppress(StillPending):
+            self.both.get()
+        self.finish()
+        assert self.both.get() == 1
+        cell.set(2)
+        self.heard.clear()
+
+    def finish(self) -> None:
+        """End the run that is on its way."""
+        (run,) = self.graph.take_starts()
+        coroutine = run.begin()
+        with pytest.raises(StopIteration) as end:
+            self.graph.step(run, lambda: coroutine.send(None))
+        self.graph.resolve(run, end.value.value)
+
+
+def test_what_waits_for_a_run_is_not_taken_for_fresh() -> None:
+    world = _Waiting()
+    for _ in range(2):
+        with pytest.raises(StillPending):
+            world.both.get()
+    assert [flush for flush in world.heard if world.both in flush.slots] == []
+
+
+def test_what_is_found_fresh_on_the_way_to_something_else_is_told() -> None:
+    world = _Waiting()
+    with pytest.raises(StillPending):
+        world.both.get()
+    world.memo.get()
+    world.heard.clear()
+    world.finish()
+    (flush,) = [flush for flush in world.heard if flush.slots]
+    assert set(flush.slots) == {world.slow, world.both, world.below}
 
 
 def test_a_node_that_was_never_shown_a_value_is_unset_until_it_has_one() -> None:
