@@ -19,9 +19,7 @@ export const FEATURES = Object.freeze(["json-base64", "bobbin-acked-writes"]);
 
 function parse(frame, bytesMax) {
   if (typeof frame !== "string") throw new FrameFault("a frame is text here");
-  if (frame.length > bytesMax || (frame.length * 3 > bytesMax && utf8.encode(frame).length > bytesMax)) {
-    throw new FrameFault(`a frame is longer than ${bytesMax} bytes`);
-  }
+  if (isTooLong(frame, bytesMax)) throw new FrameFault(`a frame is longer than ${bytesMax} bytes`);
   try {
     return JSON.parse(frame);
   } catch {
@@ -188,8 +186,13 @@ export function encodeTrigger(id) {
   return JSON.stringify({ kind: "trigger_effect", node: id });
 }
 
-/** The first frame of either side. */
-export function encodeHandshake({ peer, session, frameBytesMax }) {
+/** Whether a frame is longer than it may be. */
+export function isTooLong(frame, bytesMax) {
+  return frame.length > bytesMax || (frame.length * 3 > bytesMax && utf8.encode(frame).length > bytesMax);
+}
+
+/** The first frame of either side. `outbox`: the name of what keeps our writes; `settled`: how many it keeps no longer. */
+export function encodeHandshake({ peer, session, frameBytesMax }, outbox, settled) {
   return JSON.stringify({
     protocol_id: PROTOCOL,
     protocol_major_version: 1,
@@ -199,13 +202,14 @@ export function encodeHandshake({ peer, session, frameBytesMax }) {
     ordered_reliable: true,
     peer_id: peer,
     session_id: session,
-    features: FEATURES,
+    features: [...FEATURES, `bobbin-outbox-${outbox}-${settled}`],
   });
 }
 
 /**
- * What the other side said, where it fits this side: the smaller bound, whether it acknowledges writes, and how it calls
- * itself as long as its ids mean the same nodes (`run`). Throws FrameFault naming the field that does not fit.
+ * What the other side said, where it fits this side: the smaller bound, whether it acknowledges writes, how it calls
+ * itself as long as its ids mean the same nodes (`run`), and how many writes of this link it has already (`taken`; null
+ * if it does not know our outbox). Throws FrameFault naming the field that does not fit.
  */
 export function agree(frame, { session, frameBytesMax }) {
   const said = object(parse(frame, 16 * 1024), [
@@ -231,7 +235,9 @@ export function agree(frame, { session, frameBytesMax }) {
   };
   number(said.peer_id);
   for (const [field, isRight] of Object.entries(fits)) if (!isRight) throw new FrameFault(`the handshake fails at ${field}`);
+  const taken = said.features.find((feature) => /^bobbin-taken-[0-9]{1,15}$/.test(feature));
   return {
+    taken: taken === undefined ? null : Number(taken.slice("bobbin-taken-".length)),
     frameBytesMax: Math.min(frameBytesMax, said.max_frame_size),
     acknowledges: said.features.includes("bobbin-acked-writes"),
     run: said.features.find((feature) => feature.startsWith("bobbin-run-")) ?? null,

@@ -9,10 +9,21 @@
  *
  * Events: `update` ({epoch, ids, removed, replaced}), `status` ({status}), `refused` ({reason}).
  *
- * A write is kept until the server says that it has it, over reconnections too, if the server can say so.
+ * A write is kept until the server says that it has it, over reconnections too, if the server can say so. It is done at
+ * most once: what was sent to a server that has been started anew since is given up, since it may have been done. What is
+ * given up is told as `refused`, with the `names` of its nodes.
  */
 
-import { FrameFault, agree, decodeMessage, encodeHandshake, encodeRequest, encodeTrigger, encodeWrites } from "./frames.js";
+import {
+  FrameFault,
+  agree,
+  decodeMessage,
+  encodeHandshake,
+  encodeRequest,
+  encodeTrigger,
+  encodeWrites,
+  isTooLong,
+} from "./frames.js";
 import { Replica } from "./replica.js";
 import { decodeValue, encodeValue } from "./values.js";
 
@@ -33,6 +44,12 @@ const DEFAULTS = {
   retryMsMax: 15_000,
   WebSocket: globalThis.WebSocket,
 };
+
+/** The name of an outbox: nobody else has it. */
+function drawName() {
+  const drawn = globalThis.crypto.getRandomValues(new Uint8Array(16));
+  return [...drawn].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 class GraphEvent extends Event {
   constructor(type, detail) {
@@ -55,7 +72,11 @@ export class GraphMirror extends EventTarget {
   #ackTimer = null;
   #writes = [];
   #written = 0;
+  #outbox = drawName();
+  #settled = 0;
+  #sent = 0;
   #run = null;
+  #bytesMax = null;
 
   /** Begins to connect at once. See DEFAULTS for the options; `peer` is the id that belongs to the token. */
   constructor(url, options = {}) {
@@ -117,6 +138,8 @@ export class GraphMirror extends EventTarget {
       return { id: node.id, tag: node.tag, key: node.key, bytes: encodeValue(node.tag, wanted) };
     });
     if (this.#writes.length >= this.#options.writesMax) throw new RangeError("too many writes wait already");
+    const longest = encodeWrites(Number.MAX_SAFE_INTEGER - 1, Number.MAX_SAFE_INTEGER, writes);
+    if (isTooLong(longest, this.#bytesMax)) throw new RangeError(`a write has at most ${this.#bytesMax} bytes in all`);
     this.#writes.push({ number: this.#written++, writes, run: this.#run });
     if (this.#last !== null) this.#sendWrite(this.#writes.at(-1));
   }
@@ -148,7 +171,9 @@ export class GraphMirror extends EventTarget {
     this.#agreed = null;
     socket.onopen = () => {
       if (socket !== this.#socket) return;
-      this.#send(encodeHandshake(this.#options));
+      // Numbers are given once; on a link they are counted from what is settled when it begins.
+      this.#settled = this.#writes[0]?.number ?? this.#written;
+      this.#send(encodeHandshake(this.#options, this.#outbox, this.#settled));
       this.#wait("greeting", () => this.#drop("there is no answer to the handshake"));
     };
     socket.onmessage = ({ data }) => {
@@ -213,11 +238,13 @@ export class GraphMirror extends EventTarget {
       try {
         this.#agreed = agree(frame, this.#options);
         this.#run = this.#agreed.run;
+        this.#bytesMax = this.#agreed.frameBytesMax;
       } catch (fault) {
         if (!(fault instanceof FrameFault)) throw fault;
         this.#drop(fault.message);
         return;
       }
+      if (this.#agreed.taken !== null) this.#takeAck(this.#agreed.taken);
       this.#wait("awaiting", () => this.#request());
       return;
     }
@@ -274,38 +301,48 @@ export class GraphMirror extends EventTarget {
   // ---- writing back ----------------------------------------------------------------------------------------------
 
   /**
-   * What is kept, on a link that has seen none of it. A server that was started anew may have given the ids to other
-   * nodes: unless it is the same one still, a write goes to the node with the same key and tag, or nowhere.
+   * What is kept, on another link. A write goes to the node with the same key and tag, or nowhere: ids are given again.
+   * Without a key it goes to its id and tag, if the server is the same one still.
    */
   #sendAgain() {
-    const { run } = this.#agreed;
+    const { run, taken } = this.#agreed;
     for (const write of this.#writes) {
-      if (write.run === null || write.run !== run) {
-        const found = write.writes.map(({ key }) => (key === null ? undefined : this.node(key)));
-        if (found.every((node, place) => node?.tag === write.writes[place].tag)) {
-          write.writes = write.writes.map((one, place) => ({ ...one, id: found[place].id }));
-        } else {
-          write.writes = [];
-          this.#tell("refused", { reason: "a write was for a node that is no longer there" });
-        }
-      }
+      const isSame = write.run !== null && write.run === run;
+      const found = write.writes.map(({ key, id }) => (key !== null ? this.node(key) : isSame ? this.node(id) : undefined));
+      const isThere = found.every((node, place) => {
+        const { key, tag } = write.writes[place];
+        return node !== undefined && node.tag === tag && node.key === key;
+      });
+      if (taken === null && write.number < this.#sent) this.#giveUp(write, "it may have been done: the server does not know");
+      else if (!isThere) this.#giveUp(write, "it was for a node that is no longer there");
+      else write.writes = write.writes.map((one, place) => ({ ...one, id: found[place].id }));
       write.run = run;
     }
-    this.#writes = this.#writes.filter((write) => write.writes.length > 0);
-    this.#writes.forEach((write, place) => {
-      write.number = place;
-    });
-    this.#written = this.#writes.length;
     for (const write of [...this.#writes]) this.#sendWrite(write);
   }
 
+  /** Its number stays, with nothing to write, so that there is no gap. */
+  #giveUp(write, why) {
+    const names = write.writes.map(({ key, id }) => key ?? id);
+    write.writes = [];
+    if (names.length > 0) this.#tell("refused", { reason: `a write is given up: ${why}`, names });
+  }
+
   #sendWrite(write) {
-    if (!this.#agreed.acknowledges) {
-      this.#send(encodeWrites(this.#last, this.#last + 1, write.writes));
+    const { acknowledges, frameBytesMax } = this.#agreed;
+    const base = acknowledges ? write.number - this.#settled : this.#last;
+    let frame = encodeWrites(base, base + 1, write.writes);
+    if (isTooLong(frame, frameBytesMax)) {
+      this.#giveUp(write, "it is longer than this server takes");
+      frame = encodeWrites(base, base + 1, []);
+    }
+    if (!acknowledges) {
+      if (write.writes.length > 0) this.#send(frame);
       this.#writes = this.#writes.filter((other) => other !== write);
       return;
     }
-    this.#send(encodeWrites(write.number, write.number + 1, write.writes));
+    this.#sent = Math.max(this.#sent, write.number + 1);
+    this.#send(frame);
     this.#ackTimer ??= setTimeout(() => this.#remind(), this.#options.answerMs);
   }
 
@@ -316,7 +353,7 @@ export class GraphMirror extends EventTarget {
   }
 
   #takeAck(through) {
-    this.#writes = this.#writes.filter((write) => write.number >= through);
+    this.#writes = this.#writes.filter((write) => write.number - this.#settled >= through);
     if (this.#writes.length === 0) {
       clearTimeout(this.#ackTimer);
       this.#ackTimer = null;

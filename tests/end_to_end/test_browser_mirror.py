@@ -101,9 +101,10 @@ def _desk() -> Iterator[_Desk]:
 class _Graph:
     """The process that serves."""
 
-    def __init__(self, port: int, count: int) -> None:
+    def __init__(self, port: int, count: int, page_port: int) -> None:
+        origin = f"http://127.0.0.1:{page_port}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.end_to_end.browser.graph_process", str(port), str(count)],
+            [sys.executable, "-m", "tests.end_to_end.browser.graph_process", str(port), str(count), origin],
             cwd=_ROOT,
             env=environment(),
             stdin=subprocess.PIPE,
@@ -158,9 +159,9 @@ def _browser(url: str, folder: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_browser_mirrors_a_graph_over_lost_connections_and_restarts(tmp_path: Path) -> None:
-    graph = _Graph(0, 1)
-    try:
-        with _desk() as desk:
+    with _desk() as desk:
+        graph = _Graph(0, 1, desk.port)
+        try:
             desk.settings = {"url": f"ws://127.0.0.1:{graph.port}/graph", "token": TOKEN, "peer": PEER}
             with _browser(f"http://127.0.0.1:{desk.port}{_PAGE}", tmp_path / "profile"):
                 report = desk.shows(1)
@@ -179,11 +180,11 @@ def test_a_browser_mirrors_a_graph_over_lost_connections_and_restarts(tmp_path: 
                 desk.commands.put(["write", "count", 9])
                 desk.until(lambda report: report["unacknowledged"] == 1)
                 graph.end()
-                graph = _Graph(graph.port, 100)
+                graph = _Graph(graph.port, 100, desk.port)
                 desk.until(lambda report: report["unacknowledged"] == 0)
                 desk.shows(9)
                 assert graph.do("show") == 9
                 graph.do("set 200")
                 desk.shows(200)
-    finally:
-        graph.end()
+        finally:
+            graph.end()

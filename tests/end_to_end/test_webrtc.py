@@ -12,11 +12,13 @@ from bobbin.errors import UsageError
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_client import GraphMirror
 from bobbin.runtime.graph_dial import ClientSettings
+from bobbin.runtime.graph_peers import Credentials
 from bobbin.runtime.reconnect import Backoff
 from bobbin.runtime.signal_client import join
-from bobbin.runtime.webrtc import RtcHub, RtcLink
+from bobbin.runtime.webrtc import RtcHub, RtcLink, show
+from bobbin.transport.base import TransportError
 from tests.end_to_end.command import environment
-from tests.end_to_end.webrtc_source import OBSERVER, SESSION, SOURCE
+from tests.end_to_end.webrtc_source import CALLER, OBSERVER, SESSION, SOURCE, TOKEN
 from tests.support.signal_rooms import run, serving
 
 _MODULE = "tests.end_to_end.webrtc_source"
@@ -53,12 +55,21 @@ def test_a_graph_is_mirrored_over_a_data_channel_between_two_processes() -> None
             assert server.address is not None
             async with (
                 _source(str(server.address)) as process,
-                await join(server.address, SESSION, OBSERVER) as client,
+                await join(server.address, SESSION, CALLER) as client,
                 RtcHub(client) as hub,
             ):
+                # Who shows nothing, or what is not known, has the same id in the room, and is let go.
+                for first in (b"token of-nobody-at-all\n", b'{"no":"token"}'):
+                    stranger = await hub.dial(SOURCE)
+                    await stranger.send(first)
+                    with pytest.raises(TransportError):
+                        await stranger.receive()
+                    await stranger.close()
 
                 async def dial() -> RtcLink:
-                    return await hub.dial(SOURCE)
+                    link = await hub.dial(SOURCE)
+                    await show(link, Credentials(peer=OBSERVER, token=TOKEN))
+                    return link
 
                 async with GraphMirror(
                     dial, OBSERVER, ClientSettings(), tags=TypeTags.standard(), backoff=Backoff()
@@ -81,6 +92,7 @@ def test_a_graph_is_mirrored_over_a_data_channel_between_two_processes() -> None
                 assert process.stdout is not None
                 told = json.loads(await process.stdout.read())
                 assert told["why"] == "closed"
+                assert told["turned"] == 2
                 assert told["nodes"].pop("secret") == b"hidden".hex()
                 assert told["nodes"] == {key: bytes(value).hex() for key, value in seen.items() if value is not None}  # type: ignore[arg-type]
                 assert await process.wait() == 0

@@ -1,24 +1,32 @@
 """A process that has a graph, and shows it to whoever opens a data channel to it. Run with a signaling address.
 
-It takes one observer, follows what that one writes, and prints what the graph came to once the observer is gone.
+It takes one observer that shows its token, follows what that one writes, and prints what the graph came to once the
+observer is gone.
 """
 
 import asyncio
 import json
 import sys
 
+from bobbin.errors import PeerError
 from bobbin.reactive.graph import Graph
 from bobbin.reactive.messages import PeerId
 from bobbin.reactive.permissions import OpKind
 from bobbin.runtime.graph_allowances import Allowance
 from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
+from bobbin.runtime.graph_peers import Identities, token_digest
 from bobbin.runtime.signal_client import join
-from bobbin.runtime.webrtc import RtcHub
+from bobbin.runtime.webrtc import RtcHub, identify
 from bobbin.wire import address
 
-SOURCE, OBSERVER = PeerId(1), PeerId(2)
+SOURCE, CALLER = PeerId(11), PeerId(12)
+"""In the room. Whoever calls there is nobody yet."""
 SESSION = "graphs"
+OBSERVER = PeerId(77)
+"""At the graph, for whoever has the token."""
+TOKEN = "a-token-of-the-observer"
+IDENTITIES = Identities(tokens={token_digest(TOKEN): OBSERVER})
 
 
 def make_host() -> GraphHost:
@@ -41,16 +49,24 @@ async def _main(place: str) -> None:
     host = make_host()
     async with (
         await join(address.parse(place), SESSION, SOURCE) as client,
-        RtcHub(client, accepts=lambda peer: peer == OBSERVER) as hub,
+        RtcHub(client, accepts=lambda peer: peer == CALLER) as hub,
     ):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        link = await hub.accept()
-        why = await ServedLink(host, link, link.peer, LinkSettings()).run()
+        why = "nobody came"
+        turned = 0
+        while why == "nobody came":
+            link = await hub.accept()
+            try:
+                peer, channel = await identify(link, IDENTITIES, timeout_seconds=30)
+            except PeerError:
+                turned += 1
+                continue
+            why = await ServedLink(host, channel, peer, LinkSettings()).run()
     nodes = {
         node.key: None if not isinstance(node.value, bytes) else node.value.hex() for node in host.snapshot().nodes
     }
-    sys.stdout.write(json.dumps({"why": why, "nodes": nodes}) + "\n")
+    sys.stdout.write(json.dumps({"why": why, "turned": turned, "nodes": nodes}) + "\n")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ _project = Projection.project
 _receive = Mirror._receive
 _replace = Replica.replace
 _snapshot = Projection.snapshot
+_greet_mirror = Mirror._take_greeting
 _take_greeting = Publisher._take_greeting
 
 
@@ -156,6 +157,15 @@ def _take_writes_as_they_come(self: Publisher, delta: Delta) -> None:
         self._effects.append(Write(writes))
 
 
+def _forget_writes_with_the_link(self: Publisher) -> int:
+    return self._taken
+
+
+def _repeat_to_whoever_comes(self: Mirror, capabilities: Capabilities) -> None:
+    _greet_mirror(self, capabilities)
+    self._is_known = True
+
+
 def _believe_a_name(self: Publisher, capabilities: Capabilities) -> None:
     with patch.object(self, "peer", capabilities.peer):
         _take_greeting(self, capabilities)
@@ -203,6 +213,8 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "lets everybody write": (Publisher, "_grants", _grant_everything),
     "lets readers write": (Publisher, "_grants", _let_readers_write),
     "does a write twice": (Publisher, "_take_writes", _take_writes_as_they_come),
+    "forgets with the link which writes it has": (Publisher, "_through", _forget_writes_with_the_link),
+    "repeats to a new source what the old one may have done": (Mirror, "_take_greeting", _repeat_to_whoever_comes),
     "believes a claimed name": (Publisher, "_take_greeting", _believe_a_name),
     "keeps everything for the slow": (Publisher, "_tell", _tell_without_bound),
     "sends what waited after the snapshot": (Publisher, "_owe_snapshot", _keep_what_waits),

@@ -46,7 +46,7 @@ def test_the_sample_has_everything_that_worlds_are_about() -> None:
         assert counts[what] > 0, what
     for trouble in ("source restarts", "mirror restarts", "said: ResyncRequest", "source: Behind", "source: Denied"):
         assert counts[trouble] > 0, trouble
-    for done in ("writes done", "effects triggered", "sent: OutboxAck", "sent: Snapshot"):
+    for done in ("writes done", "acknowledgements lost", "effects triggered", "sent: OutboxAck", "sent: Snapshot"):
         assert counts[done] > 0, done
     assert sum(name.startswith("vice: ") for name in counts) == 12
 

@@ -47,6 +47,12 @@ export const HANDSHAKE = Object.freeze({
   features: ["json-base64", "bobbin-acked-writes"],
 });
 
+/** Of a server that knows the outbox, and has so many frames of this link already. */
+export const knowing = (taken, ...features) => ({
+  ...HANDSHAKE,
+  features: [...HANDSHAKE.features, `bobbin-taken-${taken}`, ...features],
+});
+
 export const node = (id, text, key) => ({
   node: id,
   type_tag: "string",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
 import { GraphMirror } from "../mirror.js";
-import { FakeSocket, HANDSHAKE, cellSet, delta, node, snapshot } from "./fake_socket.js";
+import { FakeSocket, HANDSHAKE, cellSet, delta, knowing, node, snapshot } from "./fake_socket.js";
 
 mock.timers.enable({ apis: ["setTimeout"] });
 
@@ -18,6 +18,13 @@ function live(options, features) {
   const made = connected(options, features);
   made.socket.say(snapshot(5, node(1, "a", "x/a"), node(2, "b")));
   return made;
+}
+
+function again(socket) {
+  socket.lose();
+  mock.timers.tick(15_000);
+  FakeSocket.newest.open();
+  return FakeSocket.newest;
 }
 
 const requests = (socket) => socket.sent.filter((frame) => "ResyncRequest" in frame);
@@ -169,7 +176,7 @@ test("writes are kept until they are acknowledged, and follow their key to anoth
   mock.timers.tick(15_000);
   const second = FakeSocket.newest;
   second.open();
-  second.say(HANDSHAKE);
+  second.say(knowing(0));
   second.say(snapshot(1, node(1, "another", "y"), node(4, "a", "x/a")));
   assert.deepEqual(writes(second), [{ base_epoch: 0, epoch: 1, ops: [cellSet(4, "two")] }]);
   second.say({ OutboxAck: { through_epoch: 1 } });
@@ -185,10 +192,12 @@ test("without a key a write goes to its id again only if the server is the same 
     mock.timers.tick(15_000);
     const second = FakeSocket.newest;
     second.open();
-    second.say({ ...HANDSHAKE, features: [...HANDSHAKE.features, run] });
+    second.say(knowing(0, run));
     second.say(snapshot(1, node(2, "perhaps another")));
-    assert.equal(writes(second).length, expected);
-    assert.equal(mirror.unacknowledged, expected);
+    assert.deepEqual(
+      writes(second).map(({ ops }) => ops.length),
+      [expected],
+    );
     mirror.close();
   }
 });
@@ -202,11 +211,88 @@ test("a write for a node that is gone goes nowhere, and that is said", () => {
   mock.timers.tick(15_000);
   const second = FakeSocket.newest;
   second.open();
-  second.say(HANDSHAKE);
+  second.say(knowing(0, "bobbin-run-1"));
   second.say(snapshot(1, node(1, "another", "y")));
-  assert.deepEqual(writes(second), []);
+  assert.deepEqual(writes(second), [{ base_epoch: 0, epoch: 1, ops: [] }]);
   assert.match(reasons[0], /no longer there/);
+  second.say({ OutboxAck: { through_epoch: 1 } });
   assert.equal(mirror.unacknowledged, 0);
+  mirror.close();
+});
+
+test("an outbox has one name over all links, and says how much of it is settled", () => {
+  const { mirror, socket } = live();
+  mirror.write("x/a", "one");
+  mirror.write("x/a", "two");
+  socket.say({ OutboxAck: { through_epoch: 1 } });
+  const second = again(socket);
+  const named = [socket, second].map(({ sent }) => sent[0].features.find((feature) => feature.startsWith("bobbin-outbox-")));
+  assert.match(named[0], /^bobbin-outbox-[0-9a-f]{32}-0$/);
+  assert.equal(named[1], named[0].replace(/0$/, "1"));
+  mirror.close();
+});
+
+test("what the server has already is not sent again, and what it has not, is", () => {
+  const { mirror, socket } = live();
+  for (const text of ["one", "two", "three"]) mirror.write("x/a", text);
+  socket.say({ OutboxAck: { through_epoch: 1 } });
+  const second = again(socket);
+  second.say(knowing(1));
+  assert.equal(mirror.unacknowledged, 1);
+  second.say(snapshot(1, node(1, "two", "x/a")));
+  assert.deepEqual(writes(second), [{ base_epoch: 1, epoch: 2, ops: [cellSet(1, "three")] }]);
+  second.say({ OutboxAck: { through_epoch: 2 } });
+  assert.equal(mirror.unacknowledged, 0);
+  mirror.close();
+});
+
+test("a server that does not know the outbox is not sent again what another may have done, and is sent the rest", () => {
+  const { mirror, socket } = live();
+  const lost = [];
+  mirror.addEventListener("refused", ({ names }) => lost.push(names));
+  mirror.write("x/a", "sent");
+  socket.lose();
+  lost.length = 0;
+  mirror.write("x/a", "kept");
+  mock.timers.tick(15_000);
+  const second = FakeSocket.newest;
+  second.open();
+  second.say(HANDSHAKE);
+  second.say(snapshot(1, node(1, "a", "x/a")));
+  assert.deepEqual(writes(second), [
+    { base_epoch: 0, epoch: 1, ops: [] },
+    { base_epoch: 1, epoch: 2, ops: [cellSet(1, "kept")] },
+  ]);
+  assert.deepEqual(lost, [["x/a"]]);
+  mirror.close();
+});
+
+test("an id that another node has now is not written to", () => {
+  const { mirror, socket } = live({}, [...HANDSHAKE.features, "bobbin-run-1"]);
+  mirror.write("x/a", "for a");
+  const second = again(socket);
+  second.say(knowing(0, "bobbin-run-1"));
+  second.say(snapshot(1, node(1, "door", "x/door")));
+  assert.deepEqual(writes(second), [{ base_epoch: 0, epoch: 1, ops: [] }]);
+  mirror.close();
+});
+
+test("a write that is longer than a frame is an error, and on a link with shorter frames it is given up", () => {
+  const { mirror, socket } = live();
+  assert.throws(() => mirror.write("x/a", "A".repeat(1 << 20)), /at most 1048576/);
+  assert.equal(mirror.unacknowledged, 0);
+  mirror.write("x/a", "A".repeat(1 << 19));
+  mirror.write("x/a", "short");
+  const second = again(socket);
+  const lost = [];
+  mirror.addEventListener("refused", ({ reason }) => lost.push(reason));
+  second.say({ ...knowing(0), max_frame_size: 1 << 16 });
+  second.say(snapshot(1, node(1, "a", "x/a")));
+  assert.deepEqual(
+    writes(second).map(({ ops }) => ops),
+    [[], [cellSet(1, "short")]],
+  );
+  assert.match(lost[0], /longer/);
   mirror.close();
 });
 

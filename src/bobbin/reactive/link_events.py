@@ -75,6 +75,14 @@ class WriteCells(Struct, frozen=True):
     writes: tuple[CellSet, ...]
 
 
+class TooLong(Struct, frozen=True):
+    """A frame of writes is longer than one may be on this link. One without writes has gone out in its place."""
+
+    epoch: int
+    """Of the frame, as it was given by ``Send``."""
+    detail: str
+
+
 class Trigger(Struct, frozen=True):
     """Somebody here wants an effect of the graph to run."""
 
@@ -84,4 +92,4 @@ class Trigger(Struct, frozen=True):
 PublisherEvent: TypeAlias = (
     Opened | Greeted | Received | Undecodable | Lost | Asked | Sent | Changed | PermissionsChanged
 )
-MirrorEvent: TypeAlias = Opened | Greeted | Received | Undecodable | Lost | Woke | WriteCells | Trigger
+MirrorEvent: TypeAlias = Opened | Greeted | Received | Undecodable | Lost | Woke | WriteCells | TooLong | Trigger

@@ -11,9 +11,12 @@ outlives its connections: what it knows stays readable when one ends, and the sn
   fits). It is asked again when a frame came that could not be read, which may have been the snapshot, and when nothing
   came for a while.
 * A stale mark keeps the old value: the node is ``DIRTY``.
-* A write that waits for another link goes to the node that it was meant for. A source that was started anew may have
-  given its ids to other nodes: unless it says that it is the same one still (``RUN``), a node is found by its key and
-  tag, and a write that finds none is given up.
+* A write that waits for another link goes to the node that it was meant for, which is found by its key and tag: ids
+  are given again. A node without a key is found by its id and tag, as long as the source says that it is the same one
+  still (``RUN``). A write that finds none of its nodes is given up.
+* Where the outbox has a name, a write is done at most once: what was sent and not acknowledged is sent again to a
+  source that knows the outbox, and given up towards one that does not, since it may have been done.
+* What is given up is told (``LOST_WRITE``), and its frame stays, without operations, so that numbers have no gap.
 
 ==============  ==========================================  ============================================
 phase           event                                       becomes
@@ -34,7 +37,7 @@ from enum import StrEnum, unique
 from itertools import count
 from typing import Final, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bobbin.errors import UsageError
 from bobbin.reactive.handshake import Agreed, Capabilities, HandshakeRefused, agree
@@ -56,6 +59,7 @@ from bobbin.reactive.link_events import (
     MirrorEvent,
     Opened,
     Received,
+    TooLong,
     Trigger,
     Undecodable,
     Woke,
@@ -77,12 +81,14 @@ from bobbin.reactive.messages import (
     ResyncRequest,
     Snapshot,
 )
-from bobbin.reactive.outbox import ACKED_WRITES, Outbox
+from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, Outbox, taken_in
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.replica import Replica
 
 RUN: Final = "bobbin-run-"
 """How the feature begins by which a source names itself as long as its ids mean the same nodes."""
+LOST_WRITE: Final = "lost-write"
+"""The code of what tells that a write was given up."""
 
 
 @unique
@@ -116,6 +122,8 @@ class MirrorConfig(Struct, frozen=True, kw_only=True):
     """Who is to be at the other end; None: anybody."""
     rule: EpochRule = EpochRule.STRICT
     """Where the handshake settles nothing else."""
+    outbox: str | None = None
+    """A name that no other outbox has (``NamedOutbox``). Without one, a write may be done again on another link."""
     retry_ms: int = 5_000
     """How long an answer is waited for."""
     writes_max: int = 1_024
@@ -129,7 +137,7 @@ class _Aimed(Struct, frozen=True):
 
     run: str | None
     nodes: tuple[tuple[str | None, str] | None, ...]
-    """Key and tag of each; None for an id that was not known when it was written to."""
+    """Key and tag of each; None for an id that was not known when it was written to. None at all: it is given up."""
 
 
 _LINKED: Final = frozenset({MirrorPhase.AWAITING, MirrorPhase.LIVE, MirrorPhase.RESYNCING})
@@ -152,6 +160,12 @@ class Mirror:
         self._outbox: Final = Outbox(frames_max=config.writes_max)
         self._aims: dict[int, _Aimed] = {}
         """By the epoch of a frame that is kept."""
+        self._settled = 0
+        """How many frames were settled when this link began. Its frames are counted from there."""
+        self._sent = 0
+        """The epoch of the last frame that was ever sent to be acknowledged."""
+        self._is_known = False
+        """Whether the source on this link knows the outbox."""
         self._run: str | None = None
         """How the source called itself on the last link."""
         self._tokens: Final = count(1)
@@ -177,6 +191,8 @@ class Mirror:
                 self._become_offline()
             case WriteCells(writes):
                 self._write(writes)
+            case TooLong(epoch, detail):
+                self._shorten(self._settled + epoch, detail)
             case Trigger(node):
                 self._trigger(node)
             case _:
@@ -216,10 +232,14 @@ class Mirror:
         self.agreed = None
         self._last = None
         self._rule = self.config.rule
-        if self.config.capabilities is None:
+        self._settled = self._outbox.settled
+        self._is_known = False
+        own, name = self.config.capabilities, self.config.outbox
+        if own is None:
             self._become(MirrorPhase.AWAITING)
         else:
-            self._effects.append(Greet(self.config.capabilities))
+            named = () if name is None else (NamedOutbox(name, self._settled).feature,)
+            self._effects.append(Greet(structs.replace(own, features=(*own.features, *named))))
             self._become(MirrorPhase.GREETING)
 
     def _take_greeting(self, capabilities: Capabilities) -> None:
@@ -238,6 +258,10 @@ class Mirror:
         if self.agreed.multi_epoch:
             self._rule = EpochRule.PUBLISHED
         self._run = next((feature for feature in capabilities.features if feature.startswith(RUN)), None)
+        taken = None if self.config.outbox is None else taken_in(capabilities.features)
+        if taken is not None:
+            self._is_known = True
+            self._forget(self._settled + taken)
         self._become(MirrorPhase.AWAITING)
 
     def _become(self, phase: MirrorPhase) -> None:
@@ -373,34 +397,57 @@ class Mirror:
             self._send_write(frame)
 
     def _aim_again(self) -> None:
-        """Whoever is there now may be another source than the one that was written to."""
-        kept: list[_Aimed] = []
+        """Whoever is there now may be another source than the one that was written to, and an id another node's."""
+        may_repeat = self._is_known or self.config.outbox is None
 
-        def aim(frame: Delta) -> tuple[Operation, ...] | None:
+        def aim(frame: Delta) -> tuple[Operation, ...]:
             aimed = self._aims[frame.epoch]
-            found = frame.operations if aimed.run is not None and aimed.run == self._run else self._find(frame, aimed)
+            found = self._find(frame, aimed)
+            if frame.epoch <= self._sent and not may_repeat:
+                self._give_up(frame, "it may have been written or not, and the source does not know")
+                return ()
             if found is None:
-                self._effects.append(Notify(Refused("lost-write", "what was written to is no longer there")))
-            else:
-                kept.append(_Aimed(self._run, aimed.nodes))
+                self._give_up(frame, "it is no longer there, or some of it")
+                return ()
+            self._aims[frame.epoch] = _Aimed(self._run, aimed.nodes)
             return found
 
         self._outbox.readdress(aim)
-        self._aims = {frame.epoch: aimed for frame, aimed in zip(self._outbox.frames, kept, strict=True)}
 
     def _find(self, frame: Delta, aimed: _Aimed) -> tuple[Operation, ...] | None:
         found: list[Operation] = []
+        is_same = aimed.run is not None and aimed.run == self._run
         for write, meant in zip(frame.operations, aimed.nodes, strict=True):
             assert isinstance(write, CellSet), "only cells are written"
             if meant is None:
-                found.append(write)
-                continue
-            key, tag = meant
-            node = None if key is None else self.replica.find(key)
-            if node is None or node.tag != tag:
+                return None
+            key = meant[0]
+            by_id = self.replica.nodes.get(write.id) if is_same else None
+            node = by_id if key is None else self.replica.find(key)
+            if node is None or (node.key, node.tag) != meant:
                 return None
             found.append(CellSet(node.id, write.value))
         return tuple(found)
+
+    def _shorten(self, epoch: int, detail: str) -> None:
+        """A frame went out without its writes, and stays so."""
+
+        def empty(frame: Delta) -> tuple[Operation, ...]:
+            if frame.epoch != epoch:
+                return frame.operations
+            self._give_up(frame, f"it was not written: {detail}")
+            return ()
+
+        self._outbox.readdress(empty)
+
+    def _give_up(self, frame: Delta, why: str) -> None:
+        aimed = self._aims[frame.epoch]
+        if not aimed.nodes:
+            return
+        ids = [write.id for write in frame.operations if isinstance(write, CellSet)]
+        names = [meant[0] if meant and meant[0] else str(id) for id, meant in zip(ids, aimed.nodes, strict=True)]
+        self._effects.append(Notify(Refused(LOST_WRITE, f"{', '.join(names)}: {why}")))
+        self._aims[frame.epoch] = _Aimed(self._run, ())
 
     def _forget(self, through: int) -> None:
         self._outbox.acknowledge(through)
@@ -408,17 +455,20 @@ class Mirror:
 
     def _send_write(self, frame: Delta) -> None:
         if self.agreed is not None and ACKED_WRITES in self.agreed.features:
-            self._effects.append(Send(frame))
+            self._sent = max(self._sent, frame.epoch)
+            number = frame.base_epoch - self._settled
+            self._effects.append(Send(Delta(number, number + 1, frame.operations)))
             if self._ack_token is None:
                 self._ack_token = next(self._tokens)
                 self._effects.append(Wake(self._ack_token, self.config.retry_ms))
             return
         last = self._last or 0
-        self._effects.append(Send(Delta(last, last + 1, frame.operations)))
+        if frame.operations:
+            self._effects.append(Send(Delta(last, last + 1, frame.operations)))
         self._forget(frame.epoch)
 
     def _take_ack(self, through: int) -> None:
-        self._forget(through)
+        self._forget(self._settled + through)
         if not self._outbox:
             self._ack_token = None
 

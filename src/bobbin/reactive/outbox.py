@@ -3,20 +3,84 @@
 A frame is kept from before it is sent: a send that fails, or a connection that ends, loses nothing, and what was not
 acknowledged is sent again, in order. The receiver takes a frame only if it is the next one, so sending again is
 harmless. A mirror keeps its writes so, towards a graph that acknowledges them.
+
+That holds over links as well, where the outbox has a name: the side of the graph remembers how far it has taken each
+(``TakenWrites``), and says so in its handshake. One that does not know the outbox may have forgotten it, or be another.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from bobbin.errors import UsageError
-from bobbin.reactive.messages import Delta, Operation
+from bobbin.reactive.messages import Delta, Operation, PeerId
 
 ACKED_WRITES: Final = "bobbin-acked-writes"
 """The feature: an observer numbers the frames of its writes from 0 on each link, and the source acknowledges them."""
+OUTBOX: Final = "bobbin-outbox-"
+"""How the feature begins by which an observer names its outbox, and says how many of its frames are settled."""
+TAKEN: Final = "bobbin-taken-"
+"""How the feature begins by which a source says that it knows the outbox, and how many frames of this link it has."""
 
-Aim: TypeAlias = Callable[[Delta], tuple[Operation, ...] | None]
-"""What a frame says to another receiver; None where it has nothing to say to that one."""
+_NAMED: Final = re.compile(re.escape(OUTBOX) + r"([0-9a-f]{16,64})-([0-9]{1,15})", re.ASCII)
+_TAKEN: Final = re.compile(re.escape(TAKEN) + r"([0-9]{1,15})", re.ASCII)
+
+Aim: TypeAlias = Callable[[Delta], tuple[Operation, ...]]
+"""What a frame says to another receiver."""
+
+
+class NamedOutbox(Struct, frozen=True):
+    """What an observer says of its outbox when a link begins."""
+
+    name: str
+    """Nobody else has it: 16 to 64 hexadecimal digits that were drawn."""
+    settled: int
+    """So many frames are no longer kept there. The frames of a link are counted from here."""
+
+    @property
+    def feature(self) -> str:
+        """As the handshake has it."""
+        return f"{OUTBOX}{self.name}-{self.settled}"
+
+
+def named_in(features: Iterable[str]) -> NamedOutbox | None:
+    """The outbox that an observer names, if it names one."""
+    for feature in features:
+        if (found := _NAMED.fullmatch(feature)) is not None:
+            return NamedOutbox(found[1], int(found[2]))
+    return None
+
+
+def taken_in(features: Iterable[str]) -> int | None:
+    """How many frames of this link a source has already; None where it does not know the outbox."""
+    return next((int(found[1]) for feature in features if (found := _TAKEN.fullmatch(feature)) is not None), None)
+
+
+class TakenWrites:
+    """How far each outbox was taken, over all links. Bounded: what was in no use for longest is forgotten."""
+
+    def __init__(self, *, per_peer_max: int = 256, peers_max: int = 1_024) -> None:
+        self._per_peer_max: Final = per_peer_max
+        self._peers_max: Final = peers_max
+        self._peers: Final[dict[PeerId, dict[str, int]]] = {}
+        """Both in the order of their last use."""
+
+    def through(self, peer: PeerId, name: str) -> int | None:
+        """How many frames of an outbox were taken; None for one that is not known."""
+        return self._peers.get(peer, {}).get(name)
+
+    def take(self, peer: PeerId, name: str, through: int) -> None:
+        """Remember that so many frames were taken, or given up there."""
+        boxes = self._peers.pop(peer, {})
+        self._peers[peer] = boxes
+        boxes[name] = max(through, boxes.pop(name, 0))
+        if len(boxes) > self._per_peer_max:
+            del boxes[next(iter(boxes))]
+        if len(self._peers) > self._peers_max:
+            del self._peers[next(iter(self._peers))]
 
 
 class Outbox:
@@ -58,11 +122,14 @@ class Outbox:
         """What somebody has not seen who has seen all up to an epoch."""
         return tuple(frame for frame in self._frames if frame.epoch > cursor)
 
+    @property
+    def settled(self) -> int:
+        """The epoch up to which nothing is kept."""
+        return self._frames[0].base_epoch if self._frames else self._next
+
     def readdress(self, aim: Aim) -> None:
-        """Begin again at 0, with what the frames say to a receiver that does so, too."""
-        operations = [aimed for frame in self._frames if (aimed := aim(frame)) is not None]
-        self._frames = deque(Delta(number, number + 1, some) for number, some in enumerate(operations))
-        self._next = len(self._frames)
+        """Let the frames say something else. They keep their numbers, so one with nothing left to say is kept, too."""
+        self._frames = deque(Delta(frame.base_epoch, frame.epoch, aim(frame)) for frame in self._frames)
 
     def check(self) -> None:
         """Assert what always holds."""

@@ -13,7 +13,7 @@ Order within a delta: what is no longer allowed is removed; then the operations 
 what is newly allowed is added, with edges, then stale marks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from bobbin.reactive.messages import (
@@ -43,7 +43,7 @@ class Truth(Protocol):
     def nodes(self) -> Mapping[NodeId, Node]: ...
 
     @property
-    def edges(self) -> Iterable[Edge]: ...
+    def edges(self) -> Collection[Edge]: ...
 
     def is_root(self, id: NodeId) -> bool: ...
 
@@ -74,15 +74,22 @@ class Projection:
         self._visible: set[NodeId] = self._allowed()
 
     def snapshot(self) -> Snapshot:
-        """All that the peer sees. Where its permissions have changed unnoticed, that counts as a change."""
+        """All that the peer sees. Where its permissions have changed unnoticed, that counts as a change.
+
+        What is hidden costs no more than what is seen, so the time it takes does not tell how much there is.
+        """
         self.refresh()
-        seen = self._visible
-        return Snapshot(
-            self.epoch,
-            tuple(node for id, node in self._truth.nodes.items() if id in seen),
-            tuple(edge for edge in self._truth.edges if edge.dependent in seen and edge.dependency in seen),
-            tuple(id for id in self._truth.nodes if id in seen and self._truth.is_root(id)),
-        )
+        truth, seen = self._truth, sorted(self._visible)
+        nodes = truth.nodes
+        roots = tuple(filter(truth.is_root, seen))
+        return Snapshot(self.epoch, tuple([nodes[id] for id in seen]), tuple(self._edges(seen)), roots)
+
+    def _edges(self, seen: list[NodeId]) -> Iterable[Edge]:
+        """Those between two nodes that are seen, looked for where there is less to look through."""
+        visible, truth = self._visible, self._truth
+        if len(truth.edges) <= len(seen):
+            return [edge for edge in truth.edges if edge.dependent in visible and edge.dependency in visible]
+        return [Edge(id, other) for id in seen for other in truth.dependencies(id) if other in visible]
 
     def refresh(self) -> Delta | None:
         """What the peer sees of a change of its permissions; None if it sees nothing of it."""

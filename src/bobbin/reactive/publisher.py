@@ -8,6 +8,7 @@ and no thread. One publisher is one connection: a new connection gets a new one.
 * The peer is whoever the connection was authenticated as. A handshake that claims another id fails.
 * At most ``in_flight_max`` messages are with the transport, one snapshot among them. What waits here is bounded, too:
   an observer that does not keep up loses what waits and gets one snapshot when it can take it, made at that moment.
+* A frame of writes is taken once, where it is acknowledged: over all links, if the observer has named its outbox.
 * An observer may write cells, by a delta of nothing else, and trigger effects; each needs its own grant. Whatever else
   it sends is dropped and changes nothing.
 
@@ -26,7 +27,7 @@ from collections import deque
 from enum import StrEnum, unique
 from typing import Final, TypeGuard, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bobbin.errors import UsageError
 from bobbin.reactive.change import Change
@@ -69,7 +70,7 @@ from bobbin.reactive.messages import (
     ResyncRequest,
     Snapshot,
 )
-from bobbin.reactive.outbox import ACKED_WRITES
+from bobbin.reactive.outbox import ACKED_WRITES, TAKEN, NamedOutbox, TakenWrites, named_in
 from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 from bobbin.reactive.projection import Projection, Truth
 from bobbin.reactive.replica import Replica
@@ -111,8 +112,16 @@ class PublisherConfig(Struct, frozen=True, kw_only=True):
 class Publisher:
     """One observer."""
 
-    def __init__(self, config: PublisherConfig, *, peer: PeerId, truth: Truth, permissions: PeerPermissions) -> None:
-        """``peer``: as whom the connection was authenticated."""
+    def __init__(
+        self,
+        config: PublisherConfig,
+        *,
+        peer: PeerId,
+        truth: Truth,
+        permissions: PeerPermissions,
+        taken: TakenWrites | None = None,
+    ) -> None:
+        """``peer``: as whom the connection was authenticated. ``taken``: what all links know of writes."""
         self.config: Final = config
         self.peer: Final = peer
         self.phase = PublisherPhase.WAITING
@@ -130,7 +139,10 @@ class Publisher:
         self._in_flight: Final[deque[bool]] = deque()
         """What is with the transport, in order: of each message whether it is a snapshot."""
         self._taken = 0
-        """How many frames of writes were taken, where they are acknowledged."""
+        """How many frames of writes were taken here, where they are acknowledged."""
+        self._taken_before: Final = taken
+        self._named: NamedOutbox | None = None
+        """The observer's outbox, where it names one and that can be remembered."""
         self._undecodable = 0
         self._effects: list[PublisherEffect] = []
 
@@ -206,8 +218,21 @@ class Publisher:
         except HandshakeRefused as refused:
             self._close(refused.field, str(refused))
             return
-        self._effects.append(Greet(own))
+        known = self._recognise(capabilities) if ACKED_WRITES in self.agreed.features else None
+        # It must hear of it now: once it has a snapshot, it sends what it still has.
+        told = own if known is None else structs.replace(own, features=(*own.features, f"{TAKEN}{known}"))
+        self._effects.append(Greet(told))
         self._become_live()
+
+    def _recognise(self, capabilities: Capabilities) -> int | None:
+        """How many frames of this link are known already; None if its outbox was not known so far."""
+        named = None if self._taken_before is None else named_in(capabilities.features)
+        if named is None or self._taken_before is None:
+            return None
+        self._named = named
+        before = self._taken_before.through(self.peer, named.name)
+        self._taken_before.take(self.peer, named.name, named.settled)
+        return None if before is None else self._through()
 
     def _become_live(self) -> None:
         assert self.phase is PublisherPhase.WAITING
@@ -256,14 +281,24 @@ class Publisher:
     def _take_writes(self, delta: Delta) -> None:
         """All of a frame that may be written, in one go. What may not be is dropped, and the peer is not told."""
         if self.agreed is not None and ACKED_WRITES in self.agreed.features:
-            if delta.base_epoch != self._taken or delta.epoch != self._taken + 1:
+            through = self._through()
+            if delta.base_epoch != through or delta.epoch != through + 1:
                 # Sent again, or after one that was lost: the acknowledgement tells the peer where to go on.
-                self._owes_ack = self._taken
+                self._owes_ack = through
                 return
             self._taken = self._owes_ack = delta.epoch
+            if self._named is not None and self._taken_before is not None:
+                self._taken_before.take(self.peer, self._named.name, self._named.settled + delta.epoch)
         writes = tuple(operation for operation in delta.operations if self._may_write(operation))
         if writes:
             self._effects.append(Write(writes))
+
+    def _through(self) -> int:
+        """How many frames of this link were taken. An earlier link that is not over yet may still take some."""
+        if self._named is None or self._taken_before is None:
+            return self._taken
+        through = self._taken_before.through(self.peer, self._named.name) or 0
+        return max(self._taken, through - self._named.settled)
 
     def _may_write(self, operation: Operation) -> TypeGuard[CellSet]:
         if not isinstance(operation, CellSet):

@@ -15,7 +15,8 @@ tag         bytes
 ``json``    one JSON value in UTF-8, keys ascending, no white space; neither NaN nor infinities
 ==========  ==========================================================================================
 
-What always holds: a tag stands for one type. Bytes that came from a peer decode to a value or raise ``ValueFault``.
+What always holds: a tag stands for one type. Bytes that came from a peer decode to a value or raise ``ValueFault``;
+JSON that could not be written again, for its depth, is no value.
 """
 
 import json
@@ -182,4 +183,5 @@ def _check_json(value: object) -> None:
 
 def _read_json(raw: bytes) -> object:
     value: object = msgspec.json.decode(raw)
+    _check_json(value)
     return value

@@ -4,6 +4,7 @@ An allowance names a peer, a kind of operation and a pattern of keys, in which `
 included. A node without a key is matched by ``*`` alone. What no allowance names, nobody may.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final
@@ -15,6 +16,14 @@ from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 
 EVERYTHING: Final = "*"
 
+_ALSO_SPECIAL: Final = re.compile(r"[?\[]")
+"""To the library, and not here: keys may have these in them."""
+
+
+def is_match(key: str, pattern: str) -> bool:
+    """Whether a key is what a pattern says, in which only ``*`` is more than itself."""
+    return fnmatchcase(key, _ALSO_SPECIAL.sub(r"[\g<0>]", pattern))
+
 
 class Allowance(Struct, frozen=True):
     """One peer may do one kind of thing to the nodes whose keys match."""
@@ -25,7 +34,7 @@ class Allowance(Struct, frozen=True):
 
     def matches(self, key: str | None) -> bool:
         """Whether it is about a node with this key."""
-        return self.pattern == EVERYTHING if key is None else fnmatchcase(key, self.pattern)
+        return self.pattern == EVERYTHING if key is None else is_match(key, self.pattern)
 
 
 class Allowances:

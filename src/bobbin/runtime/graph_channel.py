@@ -65,8 +65,10 @@ class StreamChannel:
 class SocketChannel:
     """Frames as the messages of a WebSocket: JSON as text, as browsers like it, all else as bytes."""
 
-    def __init__(self, socket: Connection) -> None:
+    def __init__(self, socket: Connection, *, frame_bytes_max: int | None = None) -> None:
+        """``frame_bytes_max``: of frames behind the first, where the socket was opened for a smaller one only."""
         self._socket: Final = socket
+        self._frame_bytes_max: Final = frame_bytes_max
         self._code: CloseCode = CloseCode.NORMAL_CLOSURE
         self._reason = ""
 
@@ -83,9 +85,12 @@ class SocketChannel:
     async def receive(self) -> bytes:
         try:
             # Text stays as it came: whoever reads the frame says whether it is any.
-            return await self._socket.recv(decode=False)
+            raw = await self._socket.recv(decode=False)
         except ConnectionClosed as error:
             raise self._ended() from error
+        if self._frame_bytes_max is not None:
+            self._socket.protocol.max_message_size = self._frame_bytes_max
+        return raw
 
     async def close(self) -> None:
         with suppress(ConnectionClosed):

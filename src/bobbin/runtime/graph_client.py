@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from secrets import token_hex
 from types import TracebackType
 from typing import Final, Self, TypeAlias, assert_never
 from weakref import WeakSet
@@ -22,21 +23,33 @@ from weakref import WeakSet
 from msgspec import structs
 
 from bobbin.errors import BobbinError, PeerError, UsageError
-from bobbin.reactive.handshake import Capabilities, Codec
-from bobbin.reactive.link_effects import Ask, Close, Deliver, Greet, MirrorEffect, Notify, Send, Updated, Wake
+from bobbin.reactive.handshake import Agreed, Capabilities, Codec
+from bobbin.reactive.link_effects import (
+    Ask,
+    Close,
+    Deliver,
+    Greet,
+    MirrorEffect,
+    Notify,
+    Refused,
+    Send,
+    Updated,
+    Wake,
+)
 from bobbin.reactive.link_events import (
     Greeted,
     Lost,
     MirrorEvent,
     Opened,
     Received,
+    TooLong,
     Trigger,
     Undecodable,
     Woke,
     WriteCells,
 )
-from bobbin.reactive.messages import CellSet, Message, Node, NodeId, PeerId
-from bobbin.reactive.mirror import Mirror, MirrorConfig, MirrorPhase
+from bobbin.reactive.messages import SAFE_INTEGER_MAX, CellSet, Delta, Message, Node, NodeId, PeerId
+from bobbin.reactive.mirror import LOST_WRITE, Mirror, MirrorConfig, MirrorPhase
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.records.ids import Verifier
 from bobbin.records.signing import SigningKey
@@ -64,11 +77,27 @@ LONGEST_SECONDS: Final = 10.0
 _UNSENT_MAX: Final = 256
 """Messages that may wait before a writer has to."""
 
+_LOST_MAX: Final = 1_024
+"""Writes that were given up, and whose writer has not asked yet."""
+_VALUE_GROWTH: Final = 4
+"""Bytes of a frame for each byte of a value, at most: bytes as numbers, and a comma."""
+_WRITE_BYTES: Final = 256
+"""Of a frame for each write apart from its value, at most, and for what is around them."""
+
 Name: TypeAlias = str | NodeId
 """Of a node: its key, or its id."""
 TellLost: TypeAlias = Callable[[reconnect.Lost], None]
 Dial: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a channel on which frames can go. Raises ``PeerError`` or ``TransportError``."""
+
+
+class WritesLost(PeerError):
+    """What was written was not taken there, as far as anybody can know: no cell of it, or nobody can say."""
+
+    def __init__(self, writes: tuple[str, ...]) -> None:
+        super().__init__(LOST_WRITE, "; ".join(writes))
+        self.writes = writes
+        """Of each write the names of its nodes, and what became of it."""
 
 
 class Updates(AsyncIterator[Updated]):
@@ -140,7 +169,10 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         self._tell_lost: Final = lost
         self._mirror: Final = Mirror(
             MirrorConfig(
-                capabilities=self._capabilities(), source=settings.source, retry_ms=int(settings.answer_seconds * 1_000)
+                capabilities=self._capabilities(),
+                source=settings.source,
+                outbox=token_hex(16),
+                retry_ms=int(settings.answer_seconds * 1_000),
             )
         )
         self._updates: Final[WeakSet[Updates]] = WeakSet()
@@ -152,6 +184,9 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         self._timers: Final[list[asyncio.TimerHandle]] = []
         self._conversation: Conversation | None = None
         """On this link, once there is an agreement."""
+        self._agreed: Agreed | None = None
+        """On the last link that had an agreement."""
+        self._lost: Final[deque[str]] = deque(maxlen=_LOST_MAX)
         self._closing: Close | None = None
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
@@ -210,13 +245,15 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
     async def write(self, values: Mapping[Name, object]) -> None:
         """Write cells, all at once for whoever sees them. What is not allowed is dropped there, without a word.
 
-        Raises ``UsageError`` for a value that its tag does not allow; nothing is sent then. Where the other side
-        acknowledges writes, they outlive the link: see ``acknowledged``.
+        Raises ``UsageError`` for a value that its tag does not allow, and for what is longer than a frame may be;
+        nothing is kept or sent then. Where the other side acknowledges writes, they outlive the link: see
+        ``acknowledged``.
         """
         writes = tuple(
             CellSet(node.id, self._tags.encode(node.tag, value))
             for node, value in [(self.find(name), value) for name, value in values.items()]
         )
+        self._check_length(writes)
         self._step(WriteCells(writes))
         await self._room()
 
@@ -226,11 +263,28 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         await self._room()
 
     async def acknowledged(self) -> None:
-        """Wait until all that was written has been taken there."""
+        """Wait until all that was written has been taken there.
+
+        Raises ``WritesLost``, once, for what was given up since this was last asked: its node is not there any more,
+        or it was sent to a server that has been started anew since, and may have done it or not.
+        """
         while self._mirror.unacknowledged:
             self.raise_failure()
             self._stepped.clear()
             await self._stepped.wait()
+        if self._lost:
+            lost = tuple(self._lost)
+            self._lost.clear()
+            raise WritesLost(lost)
+
+    def _check_length(self, writes: tuple[CellSet, ...]) -> None:
+        """A frame that no link would take must not be kept: everything behind it would wait for ever."""
+        agreed = self._agreed
+        sizes = [len(write.value) for write in writes if isinstance(write.value, bytes)]
+        if agreed is None or _VALUE_GROWTH * sum(sizes) + _WRITE_BYTES * (len(writes) + 1) <= agreed.frame_bytes_max:
+            return
+        # The largest numbers that it could go out with.
+        _converse(agreed).write(Delta(SAFE_INTEGER_MAX - 1, SAFE_INTEGER_MAX, writes))
 
     async def _room(self) -> None:
         while len(self._outgoing) > _UNSENT_MAX and not self.is_over:
@@ -374,9 +428,6 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
                         await channel.send(frame)
                 except TransportError as error:
                     return str(error)
-                except UsageError as error:
-                    # A write that is longer than a frame may be: sent again, it would be no shorter.
-                    raise PeerError("oversized", str(error)) from error
                 self._stepped.set()
             await self._news.wait()
         return self._closing.detail
@@ -385,7 +436,15 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         if isinstance(outgoing, bytes):
             return (outgoing,)
         assert self._conversation is not None, "nothing is sent before there is an agreement"
-        return self._conversation.write(outgoing)
+        try:
+            return self._conversation.write(outgoing)
+        except UsageError as error:
+            if not isinstance(outgoing, Delta) or not outgoing.operations:
+                raise PeerError("oversized", str(error)) from error
+            # A write from a link with longer frames. Sent again, it would be no shorter: its number goes without it.
+            frames = self._conversation.write(structs.replace(outgoing, operations=()))
+            self._step(TooLong(outgoing.epoch, str(error)))
+            return frames
 
     # ---- the machine ----------------------------------------------------------------------------------------------
 
@@ -394,8 +453,8 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
             self._perform(effect)
         agreed = self._mirror.agreed
         if isinstance(event, Greeted) and agreed is not None and self._conversation is None:
-            published = agreed.base64 and agreed.codec is Codec.JSON
-            self._conversation = Conversation(agreed, form=Form.CANONICAL_JSON if published else None)
+            self._agreed = agreed
+            self._conversation = _converse(agreed)
         self._stepped.set()
 
     def _perform(self, effect: MirrorEffect) -> None:
@@ -415,6 +474,8 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
             case Close():
                 self._closing = effect
                 self._news.set()
+            case Notify(Refused(code, detail)) if code == LOST_WRITE:
+                self._lost.append(detail)
             case Deliver() | Notify():
                 pass
             case _:
@@ -439,6 +500,11 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
             fragmentation=settings.fragmentation,
             features=FEATURES,
         )
+
+
+def _converse(agreed: Agreed) -> Conversation:
+    published = agreed.base64 and agreed.codec is Codec.JSON
+    return Conversation(agreed, form=Form.CANONICAL_JSON if published else None)
 
 
 def connect_graph(

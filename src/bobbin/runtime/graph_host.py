@@ -11,9 +11,9 @@ frame; their permissions were looked at before.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from secrets import token_hex
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from bobbin.errors import BobbinError, PeerError, UsageError
 from bobbin.reactive.change import Change
@@ -33,8 +33,9 @@ from bobbin.reactive.link_effects import (
     Send,
     Write,
 )
-from bobbin.reactive.link_events import Changed, PermissionsChanged, PublisherEvent
+from bobbin.reactive.link_events import Changed, Lost, PermissionsChanged, PublisherEvent
 from bobbin.reactive.messages import CellSet, NodeId, PeerId, Snapshot
+from bobbin.reactive.outbox import TakenWrites
 from bobbin.reactive.permissions import PeerPermissions
 from bobbin.reactive.publisher import Publisher, PublisherConfig, PublisherPhase, take_change
 from bobbin.reactive.replica import Replica
@@ -43,8 +44,12 @@ from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance, Allowances
 from bobbin.runtime.reactive_context import ReactiveContext
 
-Tell: TypeAlias = Callable[[str, Mapping[str, str | int]], None]
-"""Hears what happens: a word for it, and what belongs to it. Nothing that a peer chose is in the word."""
+Values: TypeAlias = Mapping[str, str | int]
+Tell: TypeAlias = Callable[[str, Values], None]
+"""Hears what happens: a word for it, and what belongs to it. Nothing that a peer chose is in the word.
+
+It is called while the graph is held, so it must not wait for anything.
+"""
 
 Outgoing: TypeAlias = Greet | Send | Close
 
@@ -52,9 +57,27 @@ NOTICES_MAX: Final = 64
 """That one link gives rise to. Who sends nothing but what is refused fills no log with it."""
 
 
-def say_nothing(word: str, values: Mapping[str, str | int]) -> None:
+def say_nothing(word: str, values: Values) -> None:
     """For whoever wants to hear nothing."""
     del word, values
+
+
+def described(peer: PeerId, notice: Notice) -> tuple[str, Values]:
+    """What whoever looks after the links should know, as it is told."""
+    match notice:
+        case Denied(op, reason):
+            return "denied", {"peer": peer, "kind": op.kind.value, "node": op.node, "why": reason}
+        case Refused(code, detail):
+            return "refused", {"peer": peer, "reason": code, "why": detail}
+        case Behind(dropped):
+            return "behind", {"peer": peer, "dropped": dropped}
+        case _:
+            assert_never(notice)
+
+
+def explained(error: Exception) -> str:
+    """What went wrong. Errors that are not ours do not say by themselves what they are."""
+    return str(error) if isinstance(error, BobbinError) else f"{type(error).__name__}: {error}"
 
 
 class HostedLink:
@@ -87,6 +110,17 @@ class HostedLink:
             for effect in self._publisher.step(event):
                 self._perform(effect)
 
+    def follow(self, event: PublisherEvent) -> None:
+        """What all links are told. One that fails at it has missed something, so it is ended; the others go on."""
+        try:
+            self.step(event)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is this link's alone
+            with self._host.context.entered():
+                self._publisher.step(Lost())
+                self._waiting.append(Close("failed", explained(error)))
+                with suppress(Exception):
+                    self._wake()
+
     def take(self) -> Outgoing | None:
         """What is to be done next with the connection; None if there is nothing."""
         with self._host.context.entered():
@@ -95,24 +129,26 @@ class HostedLink:
     def _perform(self, effect: PublisherEffect) -> None:
         match effect:
             case Write(writes):
-                self._host.write(self.peer, writes)
+                self._host.write(self.peer, writes, self._tell)
             case Fire(node):
-                self._host.fire(self.peer, node)
+                self._host.fire(self.peer, node, self._tell)
             case Deliver():
                 # There is no plane of replicated cells here.
-                self._note(Refused("replicated-cells", "there are none in this graph"))
+                self._tell(*described(self.peer, Refused("replicated-cells", "there are none in this graph")))
             case Notify(notice):
-                self._note(notice)
+                self._tell(*described(self.peer, notice))
             case _:
                 self._waiting.append(effect)
                 self._wake()
 
-    def _note(self, notice: Notice) -> None:
+    def _tell(self, word: str, values: Values) -> None:
+        """Whatever this peer gives rise to is told this way."""
         self._noticed += 1
         if self._noticed < NOTICES_MAX:
-            self._host.notice(self.peer, notice)
+            self._host.tell(word, values)
         elif self._noticed == NOTICES_MAX:
-            self._host.notice(self.peer, Refused("too-many-notices", "what else this link does is not told"))
+            last = Refused("too-many-notices", "what else this link does is not told")
+            self._host.tell(*described(self.peer, last))
 
 
 class GraphHost:
@@ -126,16 +162,21 @@ class GraphHost:
         allowed: Iterable[Allowance] = (),
         tell: Tell = say_nothing,
     ) -> None:
-        """A graph by itself gets a context of its own, ``context``. ``tell`` may be called in any thread."""
+        """A graph by itself gets a context of its own, ``context``. ``tell`` may be called in any thread.
+
+        What ``tell`` raises is dropped: whether somebody hears of it changes nothing for those who watch.
+        """
         self.context: Final = graph if isinstance(graph, ReactiveContext) else ReactiveContext(graph)
         self.run: Final = token_hex(8)
         """As long as this is the same, an id means the same node."""
         self.tags: Final = tags or TypeTags.standard()
-        self.tell: Tell = tell
+        self._hearer: Final = tell
         self.permissions: Final = PeerPermissions()
         self._allowances: Final = Allowances(self.permissions, allowed)
         self._triggers: Final[dict[NodeId, Callable[[], object]]] = {}
         self._links: Final[dict[HostedLink, None]] = {}
+        self._taken: Final = TakenWrites()
+        """What comes again over another link is not done again."""
         self._truth: Final = Replica()
         with self.context.entered() as inner:
             self.graph: Final[Graph] = inner
@@ -196,7 +237,7 @@ class GraphHost:
     def open(self, config: PublisherConfig, peer: PeerId, wake: Callable[[], None]) -> HostedLink:
         """A link to an observer. ``wake`` is called, in any thread, when there is something to take."""
         with self.context.entered():
-            publisher = Publisher(config, peer=peer, truth=self._truth, permissions=self.permissions)
+            publisher = Publisher(config, peer=peer, truth=self._truth, permissions=self.permissions, taken=self._taken)
             link = HostedLink(self, publisher, wake)
             self._links[link] = None
         return link
@@ -208,46 +249,49 @@ class GraphHost:
 
     # ---- what observers do ----------------------------------------------------------------------------------------
 
-    def write(self, peer: PeerId, writes: tuple[CellSet, ...]) -> None:
-        """Set cells, which the peer may, in one batch. A value that is none is left out."""
+    def write(self, peer: PeerId, writes: tuple[CellSet, ...], tell: Tell | None = None) -> None:
+        """Set cells, which the peer may, in one batch. A value that is none, or could not be shown, is left out."""
+        tell = tell or self.tell
         values: list[tuple[Cell[object], object]] = []
         for write in writes:
             node = self.graph.node(write.id)
             if not isinstance(node, Cell) or node.tag is None or not isinstance(write.value, bytes):
-                self.notice(peer, Refused("not-a-value", f"node {write.id} takes no such value"))
+                tell(*described(peer, Refused("not-a-value", f"node {write.id} takes no such value")))
                 continue
             try:
-                values.append((node, self.tags.decode(node.tag, write.value)))
+                value = self.tags.decode(node.tag, write.value)
+                # What cannot be written again would leave the cell without a value for everybody who watches.
+                self.tags.encode(node.tag, value)
             except PeerError as error:
-                self.notice(peer, Refused(error.code, str(error)))
+                tell(*described(peer, Refused(error.code, str(error))))
+            except UsageError as error:
+                tell(*described(peer, Refused("unwritable-value", str(error))))
+            else:
+                values.append((node, value))
         try:
             with self.graph.batch():
                 for cell, value in values:
                     cell.set(value)
-        except BobbinError as error:
-            # The cells are written. What followed from it went wrong here, and is not the peer's affair.
-            self.tell("failed", {"peer": peer, "why": str(error)})
+        except Exception as error:  # noqa: BLE001 -- what followed from it went wrong here, and is not the peer's affair
+            # The cells are written.
+            tell("failed", {"peer": peer, "why": explained(error)})
 
-    def fire(self, peer: PeerId, node: NodeId) -> None:
+    def fire(self, peer: PeerId, node: NodeId, tell: Tell | None = None) -> None:
         """Run what a node triggers, which the peer may."""
+        tell = tell or self.tell
         run = self._triggers.get(node)
         if run is None:
-            self.notice(peer, Refused("no-effect", f"node {node} triggers nothing"))
+            tell(*described(peer, Refused("no-effect", f"node {node} triggers nothing")))
             return
         try:
             run()
-        except BobbinError as error:
-            self.tell("failed", {"peer": peer, "why": str(error)})
+        except Exception as error:  # noqa: BLE001 -- it is the program's own, and no reason to let the peer go
+            tell("failed", {"peer": peer, "why": explained(error)})
 
-    def notice(self, peer: PeerId, notice: Notice) -> None:
+    def tell(self, word: str, values: Values) -> None:
         """Pass on what whoever looks after the links should know."""
-        match notice:
-            case Denied(op, reason):
-                self.tell("denied", {"peer": peer, "kind": op.kind.value, "node": op.node, "why": reason})
-            case Refused(code, detail):
-                self.tell("refused", {"peer": peer, "reason": code, "why": detail})
-            case Behind(dropped):
-                self.tell("behind", {"peer": peer, "dropped": dropped})
+        with suppress(Exception):
+            self._hearer(word, values)
 
     # ---- changes of the graph -------------------------------------------------------------------------------------
 
@@ -258,7 +302,7 @@ class GraphHost:
         for node in change.added:
             self._allowances.welcome(node.id, node.key)
         for link in tuple(self._links):
-            link.step(Changed(change))
+            link.follow(Changed(change))
 
     def _is_wanted(self, id: NodeId) -> bool:
         node = self.graph.node(id)
@@ -270,4 +314,4 @@ class GraphHost:
     def _tell_links(self, peer: PeerId) -> None:
         for link in tuple(self._links):
             if link.peer == peer:
-                link.step(PermissionsChanged())
+                link.follow(PermissionsChanged())

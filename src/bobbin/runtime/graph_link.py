@@ -3,14 +3,16 @@
 The first frame is the observer's handshake; until it has come, the observer has a few seconds and a few kilobytes.
 Then one task reads and one writes. What the publisher wants sent is encoded only when the channel takes it, so nothing
 piles up here: an observer that does not read gets behind, and has a snapshot when it reads again. One that takes
-nothing at all for a while is let go.
+nothing at all for a while is let go. One that asks for snapshots again and again waits longer for each than it took to
+make, so that there is time for the others.
 
 Which form of messages is spoken follows from the handshake: MessagePack where that is the codec, the form of published
 peers where the observer can read its bytes as base64 (that form has the keys of nodes), else what the settings say.
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from time import time_ns
 from typing import Final, assert_never
 
@@ -21,7 +23,7 @@ from bobbin.errors import UsageError
 from bobbin.reactive.handshake import Capabilities, Codec, Feature
 from bobbin.reactive.link_effects import Close, Greet, Send
 from bobbin.reactive.link_events import Asked, Greeted, Lost, Opened, PublisherEvent, Received, Sent, Undecodable
-from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, PeerId
+from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, PeerId, ResyncRequest, Snapshot
 from bobbin.reactive.mirror import RUN
 from bobbin.reactive.outbox import ACKED_WRITES
 from bobbin.reactive.publisher import PublisherConfig
@@ -40,6 +42,32 @@ EXACT_IDS: Final = "bobbin-u64"
 """The feature: this side holds ids of 64 bits exactly, though it came the way that browsers come."""
 FEATURES: Final = (Feature.JSON_BASE64.value, ACKED_WRITES, EXACT_IDS)
 """What both sides have, of those that the other may do without."""
+
+
+SNAPSHOT_REST: Final = 10.0
+"""For each second that a snapshot took, so many pass before the same observer has another one for the asking."""
+SNAPSHOT_REST_SECONDS_MAX: Final = 1.0
+
+
+class Pace:
+    """When an observer may have another snapshot. A request is a few bytes, and a snapshot may be megabytes."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock: Final = clock
+        self._due = clock()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Make a snapshot."""
+        began = self._clock()
+        yield
+        now = self._clock()
+        self._due = now + min(SNAPSHOT_REST * (now - began), SNAPSHOT_REST_SECONDS_MAX)
+
+    @property
+    def seconds(self) -> float:
+        """From now on."""
+        return max(self._due - self._clock(), 0.0)
 
 
 class LinkSettings(Struct, frozen=True, kw_only=True):
@@ -81,6 +109,7 @@ class ServedLink:
         self._holds_doubles: Final = holds_doubles
         self._loop: Final = asyncio.get_running_loop()
         self._news: Final = asyncio.Event()
+        self._pace: Final = Pace(self._loop.time)
 
     async def run(self) -> str:
         """Until it is over; returns why, in a word. Never raises for what the peer does."""
@@ -186,7 +215,9 @@ class ServedLink:
                 await self._channel.send(handshake.encode(capabilities))
             case Send(message):
                 assert conversation is not None, "nothing is sent before there is an agreement"
-                for frame in conversation.write(message):
+                with self._pace.working() if isinstance(message, Snapshot) else nullcontext():
+                    frames = conversation.write(message)
+                for frame in frames:
                     await self._channel.send(frame)
                 link.step(Sent())
             case Close(code, detail):
@@ -213,11 +244,15 @@ class ServedLink:
                 # Where the next frame would begin, nobody knows.
                 return self._end(fault.code, str(fault))
             event = heard(raw, conversation)
+            # What is there already would be read without a pause, and whoever sends much must not hold up the others.
+            await asyncio.sleep(self._pace.seconds if _is_request(event) else 0)
             if event is not None:
                 link.step(event)
-            # What is there already would be read without a pause, and whoever sends much must not hold up the others.
-            await asyncio.sleep(0)
         return "closed"
+
+
+def _is_request(event: PublisherEvent | None) -> bool:
+    return isinstance(event, Received) and isinstance(event.message, ResyncRequest)
 
 
 def heard(raw: bytes, conversation: Conversation) -> PublisherEvent | None:

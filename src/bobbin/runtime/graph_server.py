@@ -22,7 +22,7 @@ from bobbin.runtime.graph_channel import Channel, SocketChannel, StreamChannel
 from bobbin.runtime.graph_greeting import identify
 from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
-from bobbin.runtime.graph_peers import Identities
+from bobbin.runtime.graph_peers import ANYONE, Identities
 from bobbin.runtime.graph_web import INSECURE, TOO_MANY, WebListener, WebSettings
 from bobbin.transport import tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
@@ -42,7 +42,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     key: SigningKey | None = None
     """What this side proves to observers that prove a key."""
     origins: frozenset[str] = frozenset()
-    """Pages whose browsers are taken, besides those of the host itself."""
+    """Pages whose browsers are taken, besides those of the host and port that they ask."""
     tls: TlsServer | None = None
     allow_insecure: bool = False
     """Let links off this machine be unencrypted."""
@@ -50,6 +50,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     links_max: int = 256
     links_per_origin_max: int = 128
     links_per_peer_max: int = 64
+    """Whoever has not said who it is counts as a peer of its own for each address."""
 
 
 class GraphServer:
@@ -62,7 +63,7 @@ class GraphServer:
         self._listeners: Final[list[Listener]] = []
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._origins: Final[Counter[str]] = Counter()
-        self._peers: Final[Counter[PeerId]] = Counter()
+        self._peers: Final[Counter[tuple[PeerId, str]]] = Counter()
         self.is_idle: Final = asyncio.Event()
         """Set whenever the last link is over: of interest where there is one only, on stdio."""
 
@@ -177,24 +178,27 @@ class GraphServer:
 
     async def _take_socket(self, socket: ServerConnection, route: Route, peer: PeerId) -> None:
         self._note_task()
-        await self._serve(SocketChannel(socket), route, peer, web=True)
+        channel = SocketChannel(socket, frame_bytes_max=self._settings.link.frame_bytes_max)
+        await self._serve(channel, route, peer, web=True)
 
     async def _serve(self, channel: Channel, route: Route, peer: PeerId, *, web: bool = False) -> None:
-        if self._peers[peer] >= self._settings.links_per_peer_max:
+        # Else one address could shut out all that come without a name.
+        counted = (peer, route.origin if peer == ANYONE else "")
+        if self._peers[counted] >= self._settings.links_per_peer_max:
             self._turn(TOO_MANY, route.remote)
             if isinstance(channel, SocketChannel):
                 channel.explain(CloseCode.TRY_AGAIN_LATER, TOO_MANY)
             await channel.close()
             return
-        self._peers[peer] += 1
+        self._peers[counted] += 1
         self._host.tell("linked", {"peer": peer, "remote": route.remote, "address": str(route.address)})
         try:
             link = ServedLink(self._host, channel, peer, self._settings.link, holds_doubles=web)
             why = await link.run()
         finally:
-            self._peers[peer] -= 1
-            if not self._peers[peer]:
-                del self._peers[peer]
+            self._peers[counted] -= 1
+            if not self._peers[counted]:
+                del self._peers[counted]
         self._host.tell("ended", {"peer": peer, "remote": route.remote, "reason": why})
 
     def _turn(self, reason: str, remote: str) -> None:

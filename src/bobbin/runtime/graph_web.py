@@ -25,15 +25,18 @@ from bobbin.runtime.socket_stream import SocketStream
 from bobbin.runtime.web_sockets import PROOF_PROTOCOL
 from bobbin.transport import failures, tcp
 from bobbin.transport.base import Route
-from bobbin.transport.listen import BACKLOG, Secure
+from bobbin.transport.listen import BACKLOG, Handshakes, Secure, Turned
 from bobbin.transport.websocket import is_passed_on
 from bobbin.wire.address import Address
+from bobbin.wire.lazily.handshake import HANDSHAKE_BYTES_MAX
 
 PATH: Final = "/graph"
 PROTOCOL: Final = Subprotocol("lazily-ipc")
 """What is answered to a browser that sends its token as a subprotocol: one of those it offered must be chosen."""
 
 _PING_SECONDS: Final = 20.0
+_WAITING_FRAMES_MAX: Final = 2
+"""Of one observer that were received and not yet looked at. Each may be as long as a frame may be."""
 
 Take: TypeAlias = Callable[[ServerConnection, Route, PeerId], Awaitable[None]]
 """What becomes of an observer that is known."""
@@ -63,9 +66,61 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     key: SigningKey | None = None
     """What this side proves to who proves a key."""
     origins: frozenset[str] = frozenset()
-    """Pages whose browsers are taken, as in ``https://example.org``, besides those of this very host."""
+    """Pages whose browsers are taken, as in ``https://example.org``, besides those of this very host and port."""
     frame_bytes_max: int
     handshake_seconds: float
+    handshakes: Handshakes = Handshakes()
+    """Bounds on connections whose request has not come."""
+
+
+class Early:
+    """Connections whose request has not come: so many, and the oldest of whoever has the most give way to others."""
+
+    def __init__(self, bounds: Handshakes, turn: Turn) -> None:
+        self._bounds: Final = bounds
+        self._turn: Final = turn
+        self._held: Final[dict[str, dict[ServerConnection, None]]] = {}
+        """By origin, in the order in which they came."""
+
+    def hold(self, socket: ServerConnection) -> None:
+        """Somebody has connected."""
+        origin = tcp.describe(socket.remote_address).origin
+        own = self._held.setdefault(origin, {})
+        own[socket] = None
+        if len(own) > self._bounds.count_per_origin_max:
+            self._turn_away(origin)
+        elif sum(map(len, self._held.values())) > self._bounds.count_max:
+            self._turn_away(max(self._held, key=lambda one: len(self._held[one])))
+
+    def release(self, socket: ServerConnection) -> None:
+        """Its request has come, or it has gone. May be called again."""
+        for origin, sockets in self._held.items():
+            if socket in sockets:
+                del sockets[socket]
+                if not sockets:
+                    del self._held[origin]
+                return
+
+    def _turn_away(self, origin: str) -> None:
+        oldest = next(iter(self._held[origin]))
+        self._turn(Turned.TOO_MANY.value, tcp.describe(oldest.remote_address).text)
+        self.release(oldest)
+        oldest.transport.abort()
+
+
+def _held_by(early: Early) -> type[ServerConnection]:
+    """A connection that counts from its first moment, which the library's handler does not see."""
+
+    class Held(ServerConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            early.hold(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            early.release(self)
+            super().connection_lost(exc)
+
+    return Held
 
 
 class WebListener:
@@ -80,6 +135,7 @@ class WebListener:
         self._take: Final = take
         self._turn: Final = turn
         self._secure: Final = secure
+        self._early: Final = Early(settings.handshakes, turn)
         self._servers: Final[list[Server]] = []
 
     async def start(self) -> None:
@@ -97,6 +153,8 @@ class WebListener:
                 self._run,
                 sock=one,
                 ssl=None if self._secure is None else self._secure.context,
+                ssl_handshake_timeout=None if self._secure is None else self._settings.handshake_seconds,
+                create_connection=_held_by(self._early),
                 process_request=self._answer,
                 select_subprotocol=self._choose,
                 compression=None,
@@ -105,7 +163,9 @@ class WebListener:
                 ping_interval=_PING_SECONDS,
                 ping_timeout=_PING_SECONDS,
                 close_timeout=web_sockets.CLOSE_SECONDS,
-                max_size=self._settings.frame_bytes_max,
+                # Of the handshake. Whoever takes the socket allows more, once it has come.
+                max_size=min(HANDSHAKE_BYTES_MAX, self._settings.frame_bytes_max),
+                max_queue=_WAITING_FRAMES_MAX,
                 logger=web_sockets.silent_log(),
             )
             self._servers.append(server)
@@ -151,6 +211,7 @@ class WebListener:
         return PROOF_PROTOCOL in offered and bool(self._settings.identities.signers)
 
     async def _run(self, socket: ServerConnection) -> None:
+        self._early.release(socket)
         request = socket.request
         assert request is not None, "a handler is called after the handshake"
         remote = tcp.describe(socket.remote_address)

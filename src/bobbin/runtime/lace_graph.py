@@ -18,9 +18,11 @@ key                      tag       value
 ``views/NAME/records``   json      the first hashes of its records
 =======================  ========  =====================================================================================
 
-All cells of one moment change in one batch. The store tells of commits of this process; those of others are looked for
-at an interval. Counts are kept by the store, so a look costs the same whatever is in it; tangles are counted only when
-one has changed.
+All cells of one moment change in one batch. A view that cannot follow, as one that has grown past its limits, has no
+value until it can, and holds up nothing else.
+
+The store tells of commits of this process; those of others are looked for at an interval. Counts are kept by the store,
+so a look costs the same whatever is in it; tangles are counted only when one has changed.
 """
 
 import asyncio
@@ -29,7 +31,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from bobbin.errors import ResourceError, UsageError
+from msgspec import Struct
+
+from bobbin.errors import BobbinError, ResourceError, UsageError
 from bobbin.reactive.graph import Cell, Graph
 from bobbin.records.ids import Kind
 from bobbin.records.record import Blob, read_trusted
@@ -68,6 +72,27 @@ class View(Protocol):
         ...
 
 
+class _Shown(Struct, frozen=True):
+    """A view, and why it has no value now."""
+
+    name: str
+    view: View
+    failure: Cell[str | None]
+
+    def count(self) -> int:
+        self._check()
+        return len(self.view)
+
+    def records(self) -> list[str]:
+        self._check()
+        return list(islice(self.view, VIEW_RECORDS_MAX))
+
+    def _check(self) -> None:
+        why = self.failure.get()
+        if why is not None:
+            raise ResourceError(f"the view {self.name} does not follow: {why}", retry=True)
+
+
 class LaceGraph:
     """The graph of one store, for one thread: that of whoever calls ``refresh`` or runs ``follow``."""
 
@@ -75,13 +100,15 @@ class LaceGraph:
         """The cells are made in the host's graph. Nodes that others put there must have other keys."""
         self._host: Final = host
         self._store: Final = store
-        self._views: Final[list[View]] = []
+        self._views: Final[list[_Shown]] = []
         self._tables: Final[TangleTables | None] = getattr(store, "tangles", None)
         self._tangles_version: int | None = None
         self._tangles = 0
         self._mark: Mark | None = None
         self._last: Newest = None
         self._failure: str | None = None
+        self._is_due = False
+        """Whether a view is to be tried again, though nothing may have changed."""
         with host.changing():
             self._counts: Final = {name: self._cell(name) for name in self._read()}
             self._newest: Final[Cell[Newest]] = host.graph.cell(None, tag="json", key="records/newest")
@@ -96,19 +123,33 @@ class LaceGraph:
         if view.graph is not graph:
             raise UsageError(f"the view {name} is not of this graph: make it with graph=")
         with self._host.changing():
-            graph.slot(lambda: len(view), tag="i64", key=f"{VIEWS}/{name}/count")
-            graph.slot(lambda: list(islice(view, VIEW_RECORDS_MAX)), tag="json", key=f"{VIEWS}/{name}/records")
-        self._views.append(view)
+            shown = _Shown(name, view, graph.cell(None))
+            graph.slot(shown.count, tag="i64", key=f"{VIEWS}/{name}/count")
+            graph.slot(shown.records, tag="json", key=f"{VIEWS}/{name}/records")
+        self._views.append(shown)
 
     def refresh(self) -> None:
         """Look at the store, and change what has changed, in one batch. Raises ``ResourceError``."""
         counts, newest = self._read(), self._read_newest()
         with self._host.changing():
+            self._is_due = False
+            for shown in self._views:
+                self._refresh_view(shown)
             for name, count in counts.items():
                 self._counts[name].set(count)
             self._newest.set(newest)
-            for view in self._views:
-                view.refresh()
+
+    def _refresh_view(self, shown: _Shown) -> None:
+        """What a view does not take is told once, and is that view's affair: others decide what is in the store."""
+        try:
+            shown.view.refresh()
+        except BobbinError as error:
+            if shown.failure.peek() is None:
+                self._host.tell("failed", {"view": shown.name, "why": str(error)})
+            shown.failure.set(str(error))
+            self._is_due = self._is_due or (isinstance(error, ResourceError) and error.retry)
+        else:
+            shown.failure.set(None)
 
     async def follow(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Keep it up to date, until cancelled. A store that cannot be read for now is told of once, and tried again."""
@@ -128,7 +169,7 @@ class LaceGraph:
                         await news.wait()
                 except TimeoutError:
                     pass
-                is_due = news.is_set() or self._failure is not None
+                is_due = news.is_set() or self._is_due or self._failure is not None
                 news.clear()
                 self._look(is_due=is_due)
         finally:

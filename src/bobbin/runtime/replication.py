@@ -19,7 +19,7 @@ from bobbin.reactive.crdt.session import OPERATIONS_MAX, SessionConfig, SessionE
 from bobbin.reactive.handshake import Agreed, Capabilities, Feature, agree
 from bobbin.reactive.link_effects import Close, Send
 from bobbin.reactive.link_events import Lost, Opened, PermissionsChanged, Received
-from bobbin.reactive.messages import CrdtOperation, CrdtSync, Message, PeerId
+from bobbin.reactive.messages import CrdtOperation, CrdtSync, Message, PeerId, ResyncRequest
 from bobbin.runtime.graph_channel import Channel
 from bobbin.transport.base import TransportError
 from bobbin.wire.lazily import handshake
@@ -29,6 +29,9 @@ from bobbin.wire.lazily.forms import Form
 
 FEATURE: Final = "crdt-cell-plane"
 WRONG_PEER: Final = "wrong-peer"
+BEHIND: Final = "behind"
+WAITING_MAX: Final = 256
+"""Frames that wait for one peer. Who makes more of them than it takes is let go, and may come back."""
 
 
 def now_us() -> int:
@@ -173,6 +176,8 @@ class _Link:
         self._waiting: Final[deque[SessionEffect]] = deque()
         self._news: Final = asyncio.Event()
         self._is_stirred = False
+        self._asks_all: ResyncRequest | None = None
+        """The peer has asked for everything. However often it does, it gets that once when it takes it."""
         self._tasks: tuple[asyncio.Task[str], ...] = ()
 
     def stir(self) -> None:
@@ -217,17 +222,25 @@ class _Link:
                 return "closed"
             except FrameFault as fault:
                 return fault.code
-            if message is not None:
+            if isinstance(message, ResyncRequest):
+                self._asks_all = message
+                self._news.set()
+            elif message is not None:
                 self.perform(self.session.step(Received(message), now_us=self._clock_us()))
+            if len(self._waiting) > WAITING_MAX:
+                return BEHIND
 
     async def _write(self) -> str:
         while True:
+            if not self._waiting and self._asks_all is not None:
+                asked, self._asks_all = self._asks_all, None
+                self.perform(self.session.step(Received(asked), now_us=self._clock_us()))
             if not self._waiting and self._is_stirred:
                 self._is_stirred = False
                 self.perform(self.session.step(Wrote(), now_us=self._clock_us()))
             if not self._waiting:
                 self._news.clear()
-                if self._is_stirred:
+                if self._is_stirred or self._asks_all is not None:
                     continue
                 await self._news.wait()
                 continue

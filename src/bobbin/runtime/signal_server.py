@@ -28,7 +28,7 @@ from time import monotonic_ns
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
@@ -61,6 +61,7 @@ from bobbin.transport import tcp
 from bobbin.transport.base import Route
 from bobbin.transport.listen import Secure
 from bobbin.transport.tls import TlsServer
+from bobbin.transport.websocket import is_passed_on
 from bobbin.wire.address import Address, Scheme
 from bobbin.wire.lazily import signaling as codec
 from bobbin.wire.proof import Role
@@ -84,6 +85,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     connections_per_address_max: int = 256
     waiting_frames_max: int = 1_024
     """For one client that does not read."""
+    waiting_bytes_max: int = 1024 * 1024
+    """The same, for what these frames are. One frame may always wait, however long."""
     handshake_seconds: float = 10.0
     join_seconds: float = 30.0
 
@@ -114,17 +117,29 @@ class _Refused(PeerError):
 class _Link:
     """One client, and what waits to be sent to it."""
 
-    def __init__(self, number: ConnectionId, socket: ServerConnection, room: Room, waiting_max: int) -> None:
+    def __init__(self, number: ConnectionId, socket: ServerConnection, room: Room, limits: ServerLimits) -> None:
         self.number: Final = number
         self.socket: Final = socket
         self.room: Final = room
-        self._waiting: Final[asyncio.Queue[ServerFrame | None]] = asyncio.Queue(waiting_max)
+        self._bytes_max: Final = limits.waiting_bytes_max
+        self._waiting: Final[asyncio.Queue[bytes | None]] = asyncio.Queue(limits.waiting_frames_max)
         """None is the end."""
+        self.held = 0
+        """Bytes that wait, with those that are being sent."""
 
-    def put(self, frame: ServerFrame | None) -> bool:
+    def put(self, frame: ServerFrame) -> bool:
         """Returns whether there was room."""
+        raw = codec.encode_server(frame, frame_bytes_max=self.room.limits.frame_bytes_max + FORWARDED_BYTES_MORE)
+        if self._waiting.full() or (self.held and self.held + len(raw) > self._bytes_max):
+            return False
+        self.held += len(raw)
+        self._waiting.put_nowait(raw)
+        return True
+
+    def end(self) -> bool:
+        """Let the writer stop after what waits. Returns whether it will hear of it."""
         try:
-            self._waiting.put_nowait(frame)
+            self._waiting.put_nowait(None)
         except asyncio.QueueFull:
             return False
         return True
@@ -132,9 +147,9 @@ class _Link:
     async def write(self) -> None:
         """Send what comes, until the end."""
         with suppress(ConnectionClosed):
-            while (frame := await self._waiting.get()) is not None:
-                bytes_max = self.room.limits.frame_bytes_max + FORWARDED_BYTES_MORE
-                await self.socket.send(codec.encode_server(frame, frame_bytes_max=bytes_max).decode())
+            while (raw := await self._waiting.get()) is not None:
+                await self.socket.send(raw.decode())
+                self.held -= len(raw)
             await self.socket.close()
 
 
@@ -149,6 +164,9 @@ class SignalServer:
         clock_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._settings: Final = settings
+        known = frozenset(settings.tokens.values()) | frozenset(settings.signers.values())
+        self._access: Final = structs.replace(settings.access, reserved=settings.access.reserved | known)
+        """An id that follows from a token or a key is nobody else's, whether or not the caller has said so."""
         self._tell: Final = tell
         self._clock_ns: Final = clock_ns
         self._rooms: Final[dict[str, Room]] = {}
@@ -245,14 +263,15 @@ class SignalServer:
                 return protocol
         return None
 
-    async def _prove(self, socket: ServerConnection) -> PeerId:
+    async def _prove(self, socket: ServerConnection, request: Request) -> PeerId:
         """Who is at the other end. Raises ``PeerError``."""
         remote = _remote(socket)
         route = Route(
             address=self.address or Address(scheme=Scheme.WS),
             remote=remote.text,
             origin=remote.origin,
-            loopback=remote.loopback,
+            # Behind a proxy this machine is only where the proxy is.
+            loopback=remote.loopback and not is_passed_on(request),
             binding=None if self._secure is None else self._secure.binding,
         )
 
@@ -286,7 +305,7 @@ class SignalServer:
         self._addresses[address] += 1
         try:
             if socket.subprotocol == PROOF_PROTOCOL:
-                bound = await self._prove(socket)
+                bound = await self._prove(socket, socket.request)
             await self._serve(socket, session, bound)
         except BobbinError as error:
             self._tell("failed", {"remote": _remote(socket).text, "why": type(error).__name__})
@@ -297,9 +316,9 @@ class SignalServer:
                 del self._addresses[address]
 
     async def _serve(self, socket: ServerConnection, session: str, bound: PeerId | None) -> None:
-        room = self._rooms.setdefault(session, Room(self._settings.access, self._settings.limits.room))
+        room = self._rooms.setdefault(session, Room(self._access, self._settings.limits.room))
         self._numbers += 1
-        link = _Link(ConnectionId(self._numbers), socket, room, self._settings.limits.waiting_frames_max)
+        link = _Link(ConnectionId(self._numbers), socket, room, self._settings.limits)
         self._links[link.number] = link
         self._step(room, Opened(connection=link.number, bound=bound))
         writer = asyncio.create_task(link.write())
@@ -309,7 +328,7 @@ class SignalServer:
         finally:
             self._step(room, Lost(connection=link.number))
             if self._links.pop(link.number, None) is not None:
-                link.put(None)
+                link.end()
             if room.is_empty and self._rooms.get(session) is room:
                 del self._rooms[session]
             await asyncio.wait({writer}, timeout=CLOSE_SECONDS)
@@ -338,7 +357,7 @@ class SignalServer:
                         effects.extend(room.step(Lost(connection=effect.connection), now_ns=self._clock_ns()))
                 case Drop():
                     link = self._links.pop(effect.connection, None)
-                    if link is not None and not link.put(None):
+                    if link is not None and not link.end():
                         link.socket.transport.abort()
 
 

@@ -118,12 +118,11 @@ class SingleEffects:
             IntegrityError: the file is damaged.
         """
         try:
-            is_new = not path.exists()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if is_new:
-                    _sync_folder(path.parent)
+                # Also where the file was there: whoever made it may have stopped before this.
+                _sync_folder(path.parent)
                 return cls(descriptor, _read(descriptor, path))
             except BaseException:
                 os.close(descriptor)
@@ -233,8 +232,7 @@ class SingleEffects:
 
 
 def _read(descriptor: int, path: Path) -> list[_Line]:
-    size = os.fstat(descriptor).st_size
-    raw = os.pread(descriptor, size, 0)
+    raw = _read_all(descriptor)
     whole = raw.rfind(b"\n") + 1
     if whole < len(raw):
         os.ftruncate(descriptor, whole)
@@ -246,6 +244,20 @@ def _read(descriptor: int, path: Path) -> list[_Line]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise IntegrityError(f"line {number} of {path} is no record of an effect: {error}") from error
     return lines
+
+
+def _read_all(descriptor: int) -> bytes:
+    """The whole file. One read may give less than there is, and what it leaves out must not pass for a torn line."""
+    size = os.fstat(descriptor).st_size
+    parts: list[bytes] = []
+    place = 0
+    while place < size:
+        part = os.pread(descriptor, size - place, place)
+        if not part:
+            raise OSError(errno.EIO, "the file is shorter than it says")
+        parts.append(part)
+        place += len(part)
+    return b"".join(parts)
 
 
 def _sync_folder(folder: Path) -> None:

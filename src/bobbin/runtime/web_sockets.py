@@ -4,8 +4,9 @@ Links between laces do not go this way: see ``transport.websocket``. A token is 
 since a browser cannot set headers, in the subprotocol ``bearer.TOKEN``.
 
 Browsers say which page they come from. Otherwise any page that somebody looks at could talk to a server on the same
-machine. Taken are pages that are listed, and those of the very host that the request names, if that is an IP address,
-``localhost``, or the host that is listened on: a name that somebody has pointed here makes no page ours.
+machine. Taken are pages that are listed, and those of the very host and port that the request names, if that host is an
+IP address, ``localhost``, or the host that is listened on: neither another program on this machine nor a name that
+somebody has pointed here makes a page ours.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ CLOSE_SECONDS: Final = 2.0
 
 _AUTHORIZATION: Final = "Bearer "
 _LOCALHOST: Final = "localhost"
-_PAGES: Final = frozenset({"http", "https"})
+_PAGES: Final = {"http": 80, "https": 443}
+"""What pages come by, and the port where none is named."""
 _RETRY_FROM: Final = 500
 
 
@@ -70,20 +72,26 @@ def tokens_of(request: Request) -> list[str]:
 
 def takes_origin(request: Request, *, origins: frozenset[str], host: str) -> bool:
     """Whether the page that a request comes from is welcome; also where it comes from none. ``host``: our own."""
-    own = _host(f"//{next(iter(request.headers.get_all('Host')), '')}")
-    is_ours = own is not None and (own in (_LOCALHOST, host) or tcp.is_literal(own))
+    asked = next(iter(request.headers.get_all("Host")), "")
     for origin in request.headers.get_all("Origin"):
-        is_page = origin.partition("://")[0] in _PAGES
-        if origin not in origins and not (is_ours and is_page and _host(origin) == own):
+        scheme = origin.partition("://")[0]
+        own = _place(f"{scheme}://{asked}")
+        is_ours = own is not None and (own[0] in (_LOCALHOST, host) or tcp.is_literal(own[0]))
+        if origin not in origins and not (is_ours and _place(origin) == own):
             return False
     return True
 
 
-def _host(url: str) -> str | None:
+def _place(url: str) -> tuple[str, int] | None:
+    """The host and the port that a page's URL names; None if it is the URL of no page."""
     try:
-        return urlsplit(url).hostname
+        parts = urlsplit(url)
+        port = parts.port
     except ValueError:
         return None
+    if parts.scheme not in _PAGES or parts.hostname is None:
+        return None
+    return parts.hostname, _PAGES[parts.scheme] if port is None else port
 
 
 # ---- the client's side -----------------------------------------------------------------------------------------------

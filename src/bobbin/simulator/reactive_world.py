@@ -8,25 +8,26 @@ end. All the time the world is held to its promises:
 * every frame that goes out shows what its peer may see at that epoch, and nothing else (``reactive_witness``);
 * every state that a mirror takes is the graph as that peer may see it at that epoch, whatever was lost on the way;
 * epochs count what can be seen: no frame, and no number, says that something happened out of sight;
-* nothing is written and no effect runs without a grant for it, and where writes are acknowledged none is done twice on
-  one link;
+* nothing is written and no effect runs without a grant for it, and where writes are acknowledged none is done twice,
+  over however many links, and starts of the source, it comes;
 * what waits for a slow observer is bounded;
 * when the troubles have ended, every mirror shows the graph as it is, and no acknowledged write is still on its way.
 """
 
 from collections import Counter
 from hashlib import sha256
+from itertools import count
 from random import Random
 from typing import Final, NoReturn
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bobbin.reactive.change import Change
 from bobbin.reactive.handshake import Agreed, Capabilities, Codec, Feature
 from bobbin.reactive.link_events import Changed, PermissionsChanged, Trigger, WriteCells
 from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, CellSet, NodeId, PeerId
-from bobbin.reactive.mirror import Mirror, MirrorConfig, MirrorPhase
-from bobbin.reactive.outbox import ACKED_WRITES
+from bobbin.reactive.mirror import RUN, Mirror, MirrorConfig, MirrorPhase
+from bobbin.reactive.outbox import ACKED_WRITES, TakenWrites
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.publisher import Publisher, PublisherConfig
 from bobbin.simulator.circumstances import MILLISECOND_NS
@@ -96,8 +97,10 @@ class ReactiveWorld:
         self._is_troubled = True
         self._starts = 0
         self._written = 0
-        self._done: Final[Counter[tuple[int, int]]] = Counter()
-        """How often a write was done, by link and value."""
+        self._done: Final[Counter[tuple[PeerId, int]]] = Counter()
+        """How often a write was done, by writer and value: none is written twice."""
+        self._taken = TakenWrites()
+        """What the source remembers of writes, until it starts again."""
         self._steps = 0
 
     def run(self) -> Counter[str]:
@@ -143,7 +146,10 @@ class ReactiveWorld:
             retry_ms=RETRY_MS,
             checking=True,
         )
-        return ObserverEnd(self, peer, form, lambda: Mirror(config))
+        lives = count()
+        return ObserverEnd(
+            self, peer, form, lambda: Mirror(structs.replace(config, outbox=f"{peer:08x}{next(lives):08x}"))
+        )
 
     def _draw_grants(self, peer: PeerId) -> None:
         random = self._random
@@ -161,6 +167,7 @@ class ReactiveWorld:
     def _start(self) -> None:
         """A source process begins, with epochs that no earlier one has reached."""
         self._starts += 1
+        self._taken = TakenWrites()
         self.stage.start()
 
     def _open(self, peer: PeerId, form: Form, features: list[str]) -> SourceEnd:
@@ -168,7 +175,7 @@ class ReactiveWorld:
         first_epoch = self._starts * 1_000_000 + random.randrange(3)
         is_slow = random.random() < 0.4
         config = PublisherConfig(
-            capabilities=_capabilities(SOURCE, form, features),
+            capabilities=_capabilities(SOURCE, form, [*features, f"{RUN}{self._starts}"]),
             first_epoch=first_epoch,
             id_max=self._id_max(peer),
             in_flight_max=1 if is_slow else 4,
@@ -178,7 +185,13 @@ class ReactiveWorld:
         )
         turmoil = draw_turmoil(random) if self._is_troubled else CALM
         channel = Channel(self.timeline, turmoil, random)
-        publisher = Publisher(config, peer=peer, truth=self.stage.truth, permissions=self.stage.grants.permissions)
+        publisher = Publisher(
+            config,
+            peer=peer,
+            truth=self.stage.truth,
+            permissions=self.stage.grants.permissions,
+            taken=self._taken,
+        )
         witness = Witness(f"the link of peer {peer}", first_epoch, self._expect)
         end = SourceEnd(self, publisher, witness, channel, form)
         self._ends.append(end)
@@ -218,14 +231,24 @@ class ReactiveWorld:
             self._expect(write.id in self.stage.model.cells, f"{write.id} was written, and is no cell")
             assert isinstance(write.value, bytes)
             value = int.from_bytes(write.value, "little", signed=True)
-            self._done[id(end), value] += 1
+            self._done[end.peer, value] += 1
             self._expect(
-                self._done[id(end), value] == 1 or ACKED_WRITES not in features or end.peer > self.shape.observers,
+                self._done[end.peer, value] == 1 or ACKED_WRITES not in features or end.peer > self.shape.observers,
                 f"an acknowledged write of peer {end.peer} was done twice",
             )
             acts.append(Put(write.id, value))
         self.tally["writes done"] += len(acts)
+        self._lose_acknowledgement(end)
         self._act(acts)
+
+    def _lose_acknowledgement(self, end: SourceEnd) -> None:
+        """A write is done, and whoever wrote it does not hear of it on this link, or from this source."""
+        draw = self._random.random() if self._is_troubled else 1.0
+        if draw < 0.3:
+            self.tally["acknowledgements lost"] += 1
+            end.channel.break_off()
+        if draw < 0.15:
+            self.timeline.after(MILLISECOND_NS, self._restart_source)
 
     def fire(self, end: SourceEnd, node: NodeId) -> None:
         allowed = self.stage.grants.allows(end.peer, RemoteOp(OpKind.TRIGGER_EFFECT, node))
@@ -283,7 +306,9 @@ class ReactiveWorld:
         allowed = [
             id for id in self.stage.model.cells if self.stage.grants.allows(observer.peer, RemoteOp(OpKind.WRITE, id))
         ]
-        nodes = allowed if allowed and random.random() < 0.7 else list(self.stage.model.described)
+        # What it sees has a key, maybe, by which it is found again after a restart.
+        seen = [id for id in allowed if id in observer.mirror.replica.nodes]
+        nodes = seen or allowed if allowed and random.random() < 0.7 else list(self.stage.model.described)
         writes: list[CellSet] = []
         for id in random.sample(nodes, min(len(nodes), random.randint(1, 3))):
             self._written += 1

@@ -1,4 +1,4 @@
-"""A process that serves a small graph over WebSocket: ``python graph_process.py PORT COUNT``.
+"""A process that serves a small graph over WebSocket: ``python graph_process.py PORT COUNT ORIGIN``.
 
 Its first line says the port. Commands on its standard input: ``set N`` sets the count, ``drop`` lets every observer go
 and listens again at once, ``show`` prints the count and how often the effect was run.
@@ -20,7 +20,7 @@ TOKEN = "a-token-of-the-test"
 PEER = PeerId(7)
 
 
-async def main(port: int, count: int) -> None:
+async def main(port: int, count: int, origin: str) -> None:
     """Serve until the input ends."""
     graph = Graph()
     counted = graph.cell(count, tag="i64", key="count")
@@ -29,7 +29,8 @@ async def main(port: int, count: int) -> None:
     graph.signal(lambda: f"count is {counted.get()}", tag="string", key="text")
     allowed = [Allowance(PEER, OpKind.READ, key) for key in ("count", "double", "text")]
     host = GraphHost(graph, allowed=[*allowed, Allowance(PEER, OpKind.WRITE, "count")])
-    settings = ServerSettings(identities=Identities(tokens={token_digest(TOKEN): PEER}))
+    identities = Identities(tokens={token_digest(TOKEN): PEER})
+    settings = ServerSettings(identities=identities, origins=frozenset({origin}))
     server = GraphServer(host, settings)
     address = await server.start(Address(scheme=Scheme.WS, host="127.0.0.1", port=port))
     _say(address.port)
@@ -52,4 +53,4 @@ def _say(number: object) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

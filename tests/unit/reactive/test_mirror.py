@@ -16,7 +16,7 @@ from bobbin.reactive.link_effects import (
     Updated,
     Wake,
 )
-from bobbin.reactive.link_events import Greeted, Lost, Opened, Received, Trigger, Undecodable, Woke, WriteCells
+from bobbin.reactive.link_events import Greeted, Lost, Opened, Received, TooLong, Trigger, Undecodable, Woke, WriteCells
 from bobbin.reactive.messages import (
     CellSet,
     CrdtSync,
@@ -33,15 +33,19 @@ from bobbin.reactive.messages import (
     PeerId,
     ResyncRequest,
     SlotValue,
+    Snapshot,
 )
-from bobbin.reactive.mirror import RUN, Mirror, MirrorConfig, MirrorPhase
-from bobbin.reactive.outbox import ACKED_WRITES
+from bobbin.reactive.mirror import LOST_WRITE, RUN, Mirror, MirrorConfig, MirrorPhase
+from bobbin.reactive.outbox import ACKED_WRITES, TAKEN, NamedOutbox, named_in
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.publisher import PublisherConfig
 from tests.support.reactive_links import PEER, SOURCE, Pair, capabilities, node, shown, snapshot
 
 A, B, C = map(NodeId, range(1, 4))
 GRAPH = snapshot(3, [node(A, b"a"), node(B, b"b")], [(B, A)], [A])
+
+KEYED = snapshot(3, [node(A, b"a", key="x"), node(B, b"b")], [], [A, B])
+BOX = "0123456789abcdef"
 
 
 def greeted(*features: str, **config: int) -> Mirror:
@@ -214,7 +218,8 @@ def test_a_plain_write_is_sent_once_as_a_delta_on_what_was_seen() -> None:
 
 
 def test_a_write_waits_until_somebody_can_take_it() -> None:
-    mirror = Mirror(MirrorConfig(capabilities=capabilities(), writes_max=2, checking=True))
+    mirror = live(RUN + "1", writes_max=2)
+    mirror.step(Lost())
     for value in (b"1", b"2"):
         assert mirror.step(WriteCells((CellSet(A, value),))) == ()
     with pytest.raises(UsageError, match="no room"):
@@ -222,7 +227,7 @@ def test_a_write_waits_until_somebody_can_take_it() -> None:
     with pytest.raises(UsageError, match="without cells"):
         mirror.step(WriteCells(()))
     mirror.step(Opened())
-    mirror.step(Greeted(capabilities(SOURCE)))
+    mirror.step(Greeted(capabilities(SOURCE, features=(RUN + "1",))))
     assert said(mirror.step(Received(GRAPH))) == [Delta(3, 4, (CellSet(A, value),)) for value in (b"1", b"2")]
     assert mirror.unacknowledged == 0
 
@@ -273,11 +278,95 @@ def test_from_a_source_that_may_be_another_a_write_finds_its_node_by_key_and_tag
     mirror.step(Greeted(capabilities(SOURCE, features=features[1])))
     other = [node(A, b"another"), node(B, b"a", key="x"), structs.replace(node(C, b"b", key="y"), tag="other")]
     effects = mirror.step(Received(snapshot(1, other, [], [A, B, C])))
-    assert said(effects) == [Delta(0, 1, (CellSet(B, b"new"),)), Delta(1, 2, (CellSet(B, b"late"),))]
+    empty = [Delta(number, number + 1, ()) for number in (1, 2, 3)]
+    assert said(effects) == [Delta(0, 1, (CellSet(B, b"new"),)), *empty, Delta(4, 5, (CellSet(B, b"late"),))]
     lost = [effect.notice for effect in effects if isinstance(effect, Notify)]
     assert [notice.code for notice in lost if isinstance(notice, Refused)] == ["lost-write"] * 3
+    mirror.step(Received(OutboxAck(5)))
+    assert mirror.unacknowledged == 0
+
+
+def lost_writes(effects: tuple[MirrorEffect, ...]) -> list[str]:
+    notices = [effect.notice for effect in effects if isinstance(effect, Notify)]
+    return [notice.detail for notice in notices if isinstance(notice, Refused) and notice.code == LOST_WRITE]
+
+
+def named(*features: str) -> Mirror:
+    own = capabilities(features=(ACKED_WRITES,))
+    mirror = Mirror(MirrorConfig(capabilities=own, outbox=BOX, checking=True))
+    mirror.step(Opened())
+    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, *features))))
+    mirror.step(Received(KEYED))
+    return mirror
+
+
+def relink(mirror: Mirror, *features: str, shows: Snapshot | None = None) -> tuple[MirrorEffect, ...]:
+    mirror.step(Lost())
+    mirror.step(Opened())
+    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, *features))))
+    return mirror.step(Received(shows or KEYED))
+
+
+def test_an_id_that_another_node_has_now_is_not_written_to_though_the_source_is_the_same() -> None:
+    mirror = named(RUN + "1")
+    mirror.step(WriteCells((CellSet(A, b"for x"),)))
+    mirror.step(WriteCells((CellSet(B, b"for b"),)))
+    other = snapshot(9, [node(A, b"door", key="door"), node(B, b"b", key="had none")], [], [A, B])
+    effects = relink(mirror, RUN + "1", TAKEN + "0", shows=other)
+    assert said(effects) == [Delta(0, 1, ()), Delta(1, 2, ())]
+    assert [detail.split(":")[0] for detail in lost_writes(effects)] == ["x", "2"]
+
+
+def test_a_write_to_an_id_that_was_not_known_waits_for_no_other_link() -> None:
+    mirror = named(RUN + "1")
+    mirror.step(Lost())
+    mirror.step(WriteCells((CellSet(C, b"blind"),)))
+    effects = relink(mirror, RUN + "1", TAKEN + "0", shows=snapshot(9, [node(C, b"c")], [], [C]))
+    assert said(effects) == [Delta(0, 1, ())]
+    assert len(lost_writes(effects)) == 1
+
+
+def test_an_outbox_is_named_on_every_link_with_what_is_settled() -> None:
+    mirror = named()
+    mirror.step(WriteCells((CellSet(A, b"1"),)))
+    mirror.step(WriteCells((CellSet(A, b"2"),)))
+    mirror.step(Received(OutboxAck(1)))
+    mirror.step(Lost())
+    (greet,) = [effect for effect in mirror.step(Opened()) if isinstance(effect, Greet)]
+    assert named_in(greet.capabilities.features) == NamedOutbox(BOX, 1)
+
+
+def test_what_a_source_has_already_is_not_sent_to_it_again() -> None:
+    mirror = named()
+    for value in (b"1", b"2", b"3"):
+        mirror.step(WriteCells((CellSet(A, value),)))
+    mirror.step(Received(OutboxAck(1)))
+    effects = relink(mirror, TAKEN + "1")
+    assert said(effects) == [Delta(1, 2, (CellSet(A, b"3"),))]
+    assert lost_writes(effects) == []
     mirror.step(Received(OutboxAck(2)))
     assert mirror.unacknowledged == 0
+
+
+def test_a_source_that_does_not_know_the_outbox_gets_only_what_was_never_sent() -> None:
+    mirror = named()
+    mirror.step(WriteCells((CellSet(A, b"sent"),)))
+    mirror.step(Lost())
+    mirror.step(WriteCells((CellSet(A, b"kept"),)))
+    effects = relink(mirror)
+    assert said(effects) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"kept"),))]
+    assert [detail.split(":")[0] for detail in lost_writes(effects)] == ["x"]
+    again = relink(mirror, TAKEN + "0")
+    assert said(again) == said(effects)
+    assert lost_writes(again) == [], "it is told once"
+
+
+def test_a_frame_that_is_too_long_goes_without_its_writes_from_then_on() -> None:
+    mirror = named()
+    mirror.step(WriteCells((CellSet(A, b"long"),)))
+    mirror.step(WriteCells((CellSet(A, b"short"),)))
+    assert lost_writes(mirror.step(TooLong(1, "longer than a frame"))) == ["x: it was not written: longer than a frame"]
+    assert said(relink(mirror, TAKEN + "0")) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"short"),))]
 
 
 def test_writes_reach_the_graph_once_over_a_link_that_breaks() -> None:

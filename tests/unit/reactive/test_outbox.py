@@ -3,8 +3,8 @@
 import pytest
 
 from bobbin.errors import UsageError
-from bobbin.reactive.messages import CellSet, NodeId
-from bobbin.reactive.outbox import Outbox
+from bobbin.reactive.messages import CellSet, NodeId, PeerId
+from bobbin.reactive.outbox import NamedOutbox, Outbox, TakenWrites, named_in, taken_in
 
 ONE, TWO, THREE = ((CellSet(NodeId(number), b"x"),) for number in (1, 2, 3))
 
@@ -48,14 +48,17 @@ def test_what_somebody_has_not_seen() -> None:
     again.check()
 
 
-def test_for_another_receiver_the_numbers_begin_again() -> None:
+def test_what_frames_say_to_another_receiver_goes_under_their_numbers() -> None:
     outbox = Outbox()
     for operations in (ONE, TWO, THREE):
         outbox.append(operations)
     outbox.acknowledge(1)
-    outbox.readdress(lambda frame: frame.operations)
-    assert epochs(outbox) == [(0, 1), (1, 2)]
-    assert [frame.operations for frame in outbox.frames] == [TWO, THREE]
+    assert outbox.settled == 1
+    outbox.readdress(lambda frame: () if frame.operations == TWO else ONE)
+    assert epochs(outbox) == [(1, 2), (2, 3)]
+    assert [frame.operations for frame in outbox.frames] == [(), ONE]
+    outbox.acknowledge(3)
+    assert outbox.settled == 3
     outbox.check()
 
 
@@ -67,3 +70,41 @@ def test_there_is_only_so_much_room() -> None:
         outbox.append(THREE)
     assert epochs(outbox) == [(0, 1), (1, 2)]
     outbox.check()
+
+
+def test_an_outbox_is_named_in_the_handshake() -> None:
+    named = NamedOutbox("0123456789abcdef", 7)
+    assert named_in(["other", named.feature]) == named
+    for wrong in (
+        "0123-7",
+        "0123456789abcdef",
+        "0123456789abcdeg-7",
+        "0123456789abcdef--1",
+        "0123456789abcdef-" + "9" * 16,
+    ):
+        assert named_in([f"bobbin-outbox-{wrong}"]) is None
+    assert taken_in(["other", "bobbin-taken-12"]) == 12
+    assert taken_in(["bobbin-taken-", "bobbin-taken-x", "bobbin-taken--1"]) is None
+
+
+def test_what_was_taken_is_remembered_for_each_outbox_of_each_peer() -> None:
+    taken = TakenWrites()
+    one, two = PeerId(1), PeerId(2)
+    assert taken.through(one, "a") is None
+    taken.take(one, "a", 3)
+    taken.take(one, "a", 2)
+    taken.take(two, "a", 1)
+    assert (taken.through(one, "a"), taken.through(two, "a"), taken.through(one, "b")) == (3, 1, None)
+
+
+def test_the_memory_of_what_was_taken_is_bounded_and_nobody_uses_up_that_of_another() -> None:
+    taken = TakenWrites(per_peer_max=2, peers_max=2)
+    taken.take(PeerId(1), "kept", 1)
+    for number in range(9):
+        taken.take(PeerId(2), f"{number}", number)
+    assert [number for number in range(9) if taken.through(PeerId(2), f"{number}") is not None] == [7, 8]
+    assert taken.through(PeerId(1), "kept") == 1
+    taken.take(PeerId(1), "kept", 2)
+    taken.take(PeerId(3), "new", 0)
+    assert taken.through(PeerId(1), "kept") == 2
+    assert taken.through(PeerId(2), "8") is None

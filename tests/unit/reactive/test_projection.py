@@ -1,5 +1,7 @@
 """One peer's view: what it may read, epochs of its own, and no sign of anything else."""
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from bobbin.reactive.messages import (
     SAFE_INTEGER_MAX,
     CellSet,
@@ -7,6 +9,7 @@ from bobbin.reactive.messages import (
     EdgeAdd,
     EdgeRemove,
     Invalidate,
+    Node,
     NodeAdd,
     NodeId,
     NodeRemove,
@@ -149,3 +152,39 @@ def test_a_grant_for_all_shows_all() -> None:
     assert delta is not None
     assert {type(operation) for operation in delta.operations} == {NodeAdd, EdgeAdd}
     assert view.projection.snapshot().nodes == GRAPH.nodes
+
+
+class _Watched(Replica):
+    """Can be told that nobody is to go through all of it any more."""
+
+    is_watched = False
+
+    @property
+    def nodes(self) -> Mapping[NodeId, Node]:
+        return _Single(super().nodes) if self.is_watched else super().nodes
+
+    def dependencies(self, id: NodeId) -> Iterable[NodeId]:
+        assert id in (A, C)
+        return super().dependencies(id)
+
+
+class _Single(dict[NodeId, Node]):
+    """Nodes, to be asked for one by one."""
+
+    def __iter__(self) -> Iterator[NodeId]:
+        raise AssertionError("somebody goes through all nodes")
+
+    items = keys = values = __iter__  # type: ignore[assignment]
+
+
+def test_a_snapshot_does_not_go_through_what_is_hidden() -> None:
+    """Its time would tell how much there is."""
+    hidden = [NodeId(id) for id in range(10, 200)]
+    truth, permissions = _Watched(), PeerPermissions()
+    nodes = [node(A, b"a"), node(B, b"b"), node(C, b"c"), *(node(id, b"h") for id in hidden)]
+    edges = [(C, A), (C, B), *((id, A) for id in hidden)]
+    assert truth.replace(snapshot(0, nodes, edges, [A, B])) is None
+    permissions.grant(PEER, *read(A, C))
+    projection = Projection(truth, permissions, PEER, first_epoch=5)
+    truth.is_watched = True
+    assert projection.snapshot() == snapshot(5, [node(A, b"a"), node(C, b"c")], [(C, A)], [A])

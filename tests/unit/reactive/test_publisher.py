@@ -4,7 +4,7 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.reactive.change import Change
-from bobbin.reactive.link_effects import Behind, Close, Denied, Greet, Notify, Refused, Send
+from bobbin.reactive.link_effects import Behind, Close, Denied, Greet, Notify, PublisherEffect, Refused, Send, Write
 from bobbin.reactive.link_events import (
     Asked,
     Changed,
@@ -30,7 +30,7 @@ from bobbin.reactive.messages import (
     Snapshot,
     Stamp,
 )
-from bobbin.reactive.outbox import ACKED_WRITES
+from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, TakenWrites, taken_in
 from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 from bobbin.reactive.publisher import Publisher, PublisherConfig, PublisherPhase, take_change
 from bobbin.reactive.replica import Replica
@@ -302,3 +302,69 @@ def test_the_first_epoch_is_as_it_was_told() -> None:
     pair = Pair(GRAPH, publisher=config).open()
     pair.change(CellSet(A, b"x"))
     assert [message.epoch for message in pair.sent if isinstance(message, Snapshot | Delta)] == [10**6, 10**6 + 1]
+
+
+def named(taken: TakenWrites, settled: int, *, peer: PeerId = PEER) -> tuple[Publisher, int | None]:
+    """A link to an observer that names its outbox, and what it is told of it."""
+    truth, permissions = Replica(), PeerPermissions()
+    assert truth.replace(GRAPH) is None
+    permissions.grant(peer, RemoteOp(OpKind.WRITE, A))
+    config = PublisherConfig(capabilities=capabilities(SOURCE, features=(ACKED_WRITES,)), checking=True)
+    publisher = Publisher(config, peer=peer, truth=truth, permissions=permissions, taken=taken)
+    feature = NamedOutbox("0123456789abcdef", settled).feature
+    (greet, *_) = publisher.step(Greeted(capabilities(peer, features=(ACKED_WRITES, feature))))
+    assert isinstance(greet, Greet)
+    return publisher, taken_in(greet.capabilities.features)
+
+
+def done(effects: tuple[PublisherEffect, ...]) -> tuple[list[object], list[int]]:
+    """What is written and what is acknowledged."""
+    values: list[object] = [write.value for effect in effects if isinstance(effect, Write) for write in effect.writes]
+    sent = [effect.message for effect in effects if isinstance(effect, Send)]
+    return values, [message.through_epoch for message in sent if isinstance(message, OutboxAck)]
+
+
+def test_a_write_that_comes_again_over_another_link_is_not_done_again() -> None:
+    taken = TakenWrites()
+    first, told = named(taken, 0)
+    assert told is None, "it was not known before"
+    assert done(first.step(write(0, b"1"))) == ([b"1"], [1])
+    assert done(first.step(write(1, b"2"))) == ([b"2"], [2])
+    first.step(Lost())
+    second, told = named(taken, 1)
+    assert told == 1
+    assert done(second.step(write(0, b"2"))) == ([], [1])
+    assert done(second.step(write(1, b"3"))) == ([b"3"], [2])
+
+
+def test_an_outbox_is_known_from_its_first_link_on_though_nothing_came() -> None:
+    taken = TakenWrites()
+    named(taken, 0)
+    second, told = named(taken, 0)
+    assert told == 0
+    assert done(second.step(write(0, b"1"))) == ([b"1"], [1])
+
+
+def test_what_two_links_of_one_outbox_say_at_once_is_done_once() -> None:
+    taken = TakenWrites()
+    first, _ = named(taken, 0)
+    second, _ = named(taken, 0)
+    assert done(first.step(write(0, b"1"))) == ([b"1"], [1])
+    assert done(second.step(write(0, b"1"))) == ([], [1])
+    assert done(second.step(write(1, b"2"))) == ([b"2"], [2])
+    assert done(first.step(write(1, b"2"))) == ([], [2])
+
+
+def test_an_outbox_of_the_same_name_is_another_one_where_the_peer_is_another() -> None:
+    taken = TakenWrites()
+    first, _ = named(taken, 0)
+    first.step(write(0, b"1"))
+    second, told = named(taken, 0, peer=PeerId(PEER + 1))
+    assert told is None
+    assert done(second.step(write(0, b"1"))) == ([b"1"], [1])
+
+
+def test_an_observer_of_which_nothing_is_remembered_begins_where_it_says() -> None:
+    publisher, told = named(TakenWrites(), 40)
+    assert told is None
+    assert done(publisher.step(write(0, b"1"))) == ([b"1"], [1])

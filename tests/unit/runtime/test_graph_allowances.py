@@ -20,6 +20,11 @@ def test_what_matches() -> None:
     assert _allowance("a/*").matches("a/y/z"), "slashes included"
     assert not _allowance("a/*").matches("b")
     assert not _allowance("A").matches("a")
+    assert _allowance("room[12]/*").matches("room[12]/x")
+    assert not _allowance("room[12]/*").matches("room1/x"), "a bracket is itself"
+    assert _allowance("notes?").matches("notes?")
+    assert not _allowance("notes?").matches("notesX"), "so is a question mark"
+    assert _allowance("[!a]*").matches("[!a]b")
     assert _allowance("*").matches(None)
     assert not _allowance("**").matches(None), "a node without a key has no part of any path"
 

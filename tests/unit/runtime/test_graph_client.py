@@ -14,13 +14,13 @@ from bobbin.reactive.permissions import OpKind
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance
 from bobbin.runtime.graph_channel import Channel, StreamChannel
-from bobbin.runtime.graph_client import Dial, GraphMirror, Updates, connect_graph
+from bobbin.runtime.graph_client import Dial, GraphMirror, Updates, WritesLost, connect_graph
 from bobbin.runtime.graph_dial import ClientSettings
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
 from bobbin.runtime.reconnect import Backoff, Lost
 from bobbin.transport.base import TransportError
 from tests.support.byte_streams import MemoryStream, stream_pair, until
-from tests.support.graphs import OTHER, PEER, SEEN, TOKEN, Sample, read, run, seen, serving
+from tests.support.graphs import LARGE, OTHER, PEER, SEEN, TOKEN, Sample, read, run, seen, serving
 
 SOON = Backoff(first_seconds=0.001, longest_seconds=0.001, random=Random(1))
 
@@ -30,6 +30,7 @@ class _World:
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
+        self.settings = LinkSettings()
         self.failures: list[Exception] = []
         self.streams: list[MemoryStream] = []
         self.lost: list[Lost] = []
@@ -40,7 +41,7 @@ class _World:
             raise self.failures.pop(0)
         far, near = stream_pair()
         self.streams.append(far)
-        link = ServedLink(self.sample.host, StreamChannel(near), PEER, LinkSettings())
+        link = ServedLink(self.sample.host, StreamChannel(near), PEER, self.settings)
         self._tasks.add(asyncio.create_task(link.run()))
         return StreamChannel(far)
 
@@ -58,6 +59,28 @@ class _World:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class _Deaf:
+    """A channel on which, from some moment on, everything goes out and nothing comes in, until it is lost."""
+
+    def __init__(self, inner: Channel) -> None:
+        self.is_deaf = False
+        self.lost = asyncio.Event()
+        self._inner = inner
+
+    async def send(self, raw: bytes) -> None:
+        await self._inner.send(raw)
+
+    async def receive(self) -> bytes:
+        raw = await self._inner.receive()
+        if self.is_deaf:
+            await self.lost.wait()
+            raise TransportError("the link broke", retry=True)
+        return raw
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 @asynccontextmanager
@@ -257,6 +280,99 @@ def test_what_was_written_outlives_the_link() -> None:
             world.streams[0].lose()
             await mirror.acknowledged()
             assert world.sample.one.peek() == 77
+
+    run(main())
+
+
+def test_a_write_whose_acknowledgement_is_lost_is_not_done_over_a_later_one() -> None:
+    async def main() -> None:
+        channels: list[_Deaf] = []
+
+        async with _world() as world:
+
+            async def dial() -> Channel:
+                channels.append(_Deaf(await world.dial()))
+                return channels[-1]
+
+            async with world.mirror(dial=dial) as mirror:
+                channels[0].is_deaf = True
+                await mirror.write({"figures/one": 77})
+                await until(lambda: world.sample.one.peek() == 77)
+                world.sample.one.set(80)
+                channels[0].lost.set()
+                await mirror.acknowledged()
+                assert len(channels) == 2
+                assert world.sample.one.peek() == 80
+                await mirror.write({"figures/one": 81})
+                await mirror.acknowledged()
+                assert world.sample.one.peek() == 81
+
+    run(main())
+
+
+def test_what_was_sent_to_a_server_that_was_started_anew_since_is_told_and_not_sent_again() -> None:
+    async def main() -> None:
+        async with _world() as world, world.mirror() as mirror:
+            world.streams[0].outgoing.stall(stalled=True)
+            await mirror.write({"figures/one": 77})
+            await until(lambda: not mirror._outgoing)
+            world.sample = Sample()
+            world.streams[0].lose()
+            with pytest.raises(WritesLost, match="figures/one: it may have been written or not") as caught:
+                await mirror.acknowledged()
+            assert len(caught.value.writes) == 1
+            await mirror.acknowledged()
+            assert world.sample.one.peek() == 1
+
+    run(main())
+
+
+def test_a_write_to_several_nodes_of_which_one_is_gone_is_told() -> None:
+    async def main() -> None:
+        async with _world(read("*"), Allowance(PEER, OpKind.WRITE, "*")) as world, world.mirror() as mirror:
+            sample = world.sample
+            world.streams[0].outgoing.stall(stalled=True)
+            await mirror.write({"figures/one": 77, "figures/large": "for the old one"})
+            with sample.host.changing():
+                sample.large.dispose()
+                other = sample.graph.cell("locked", tag="string", key="door", id=LARGE)
+            world.streams[0].lose()
+            with pytest.raises(WritesLost, match="figures/one, figures/large: it is no longer there"):
+                await mirror.acknowledged()
+            assert (sample.one.peek(), other.peek()) == (1, "locked")
+
+    run(main())
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_write_that_no_frame_can_hold_is_not_kept(codec: Codec) -> None:
+    async def main() -> None:
+        async with _world(read("*"), Allowance(PEER, OpKind.WRITE, "*")) as world:
+            world.settings = LinkSettings(frame_bytes_max=4_096)
+            async with world.mirror(ClientSettings(codec=codec)) as mirror:
+                with pytest.raises(UsageError, match="4096 bytes"):
+                    await mirror.write({"figures/large": "A" * 4_096})
+                assert mirror.machine.unacknowledged == 0
+                await mirror.write({"figures/large": "A" * 2_900})
+                await mirror.acknowledged()
+                assert world.sample.large.peek() == "A" * 2_900
+                assert world.lost == []
+
+    run(main())
+
+
+def test_a_write_that_is_too_long_for_the_next_link_is_told_and_holds_up_nothing() -> None:
+    async def main() -> None:
+        async with _world(read("*"), Allowance(PEER, OpKind.WRITE, "*")) as world, world.mirror() as mirror:
+            world.streams[0].outgoing.stall(stalled=True)
+            await mirror.write({"figures/large": "A" * 8_192})
+            await mirror.write({"figures/one": 5})
+            world.settings = LinkSettings(frame_bytes_max=4_096)
+            world.streams[0].lose()
+            with pytest.raises(WritesLost, match="figures/large: it was not written"):
+                await mirror.acknowledged()
+            assert (world.sample.large.peek(), world.sample.one.peek()) == ("held", 5)
+            assert len(world.lost) == 1
 
     run(main())
 

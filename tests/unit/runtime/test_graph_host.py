@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from bobbin.errors import ResourceError, UsageError
+from bobbin.reactive.graph import Graph
 from bobbin.reactive.handshake import Capabilities
-from bobbin.reactive.link_effects import Send
+from bobbin.reactive.link_effects import Close, Send
 from bobbin.reactive.link_events import Asked, Lost, Opened, Received, Sent
 from bobbin.reactive.messages import (
     BlobRef,
@@ -23,8 +24,9 @@ from bobbin.reactive.messages import (
 )
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.publisher import PublisherConfig
+from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance
-from bobbin.runtime.graph_host import NOTICES_MAX, HostedLink
+from bobbin.runtime.graph_host import NOTICES_MAX, GraphHost, HostedLink
 from tests.support.graphs import LARGE, OTHER, PEER, Sample, read, run
 
 
@@ -313,3 +315,103 @@ def test_what_is_allowed_later_is_computed_for_that() -> None:
     sample.host.allow(read("sums/all"))
     told = [one for delta in _taken(link) if isinstance(delta, Delta) for one in delta.operations]
     assert (3).to_bytes(8, "little") in [getattr(one, "value", None) for one in told]
+
+
+def _write_short(value: str) -> bytes:
+    if len(value) > 3:
+        raise ValueError("three letters at most")
+    return value.encode()
+
+
+def test_a_value_that_could_not_be_shown_is_not_taken() -> None:
+    """Else the cell would have no value for whoever watches, and nobody from outside could give it another."""
+    tags = TypeTags.standard()
+    tags.register("short", str, _write_short, lambda raw: raw.decode())
+    graph = Graph()
+    note = graph.cell({"ok": 1}, tag="json", key="note")
+    short = graph.cell("abc", tag="short", key="short")
+    told: list[tuple[str, dict[str, str | int]]] = []
+    host = GraphHost(
+        graph,
+        tags,
+        allowed=[read("*"), Allowance(PEER, OpKind.WRITE, "*")],
+        tell=lambda word, values: told.append((word, dict(values))),
+    )
+    link = host.open(PublisherConfig(checking=True), PEER, lambda: None)
+    link.step(Opened())
+    _taken(link)
+    link.step(Received(Delta(1, 2, (CellSet(note.id, b"[" * 200 + b"]" * 200),))))
+    link.step(Received(Delta(2, 3, (CellSet(short.id, b"abcd"),))))
+    assert [values["reason"] for _, values in told] == ["malformed-value", "unwritable-value"]
+    assert _taken(link) == []
+    assert (note.peek(), short.peek()) == ({"ok": 1}, "abc")
+    link.step(Received(Delta(3, 4, (CellSet(note.id, b'{"ok":2}'),))))
+    assert note.peek() == {"ok": 2}, "the cell takes what is a value, as before"
+    assert len(_taken(link)) == 1
+
+
+def test_bad_values_of_one_frame_fill_no_log() -> None:
+    sample = Sample()
+    link = _open(sample)
+    link.step(Received(Delta(1, 2, tuple(CellSet(sample.one.id, b"") for _ in range(10 * NOTICES_MAX)))))
+    assert len(sample.told) == NOTICES_MAX
+    assert sample.reasons("refused")[-1] == "too-many-notices"
+
+
+def test_triggers_that_fail_again_and_again_fill_no_log() -> None:
+    sample = Sample(Allowance(PEER, OpKind.TRIGGER_EFFECT, "*"))
+
+    def fail() -> None:
+        raise ValueError("no number")
+
+    sample.host.on_trigger(sample.one.id, fail)
+    link = _open(sample)
+    for _ in range(NOTICES_MAX + 10):
+        link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+    assert sample.told[0] == ("failed", {"peer": PEER, "why": "ValueError: no number"})
+    assert len(sample.told) == NOTICES_MAX
+    assert not link.is_over
+
+
+def test_whoever_hears_and_fails_takes_nothing_from_anybody() -> None:
+    sample = Sample(read("*"), read("*", OTHER))
+    sample.hear = _fail  # type: ignore[method-assign, assignment]
+    config = PublisherConfig(in_flight_max=1, outbox_frames_max=1, checking=True)
+    slow, quick = _open(sample, config=config), _open(sample, OTHER)
+    _taken(quick)
+    for value in range(10, 16):
+        sample.one.set(value)
+        (delta,) = _taken(quick)
+        assert isinstance(delta, Delta)
+        assert delta.operations[0] == CellSet(sample.one.id, value.to_bytes(8, "little"))
+    assert not slow.is_over
+
+
+def _fail(*_: object) -> None:
+    raise OSError("the disk is full")
+
+
+def test_a_link_that_fails_at_a_change_is_ended_and_the_others_have_it() -> None:
+    """It would otherwise go on without that change, and without a gap to notice it by."""
+    sample = Sample(read("*"), read("*", OTHER))
+    is_well = True
+
+    def wake() -> None:
+        if not is_well:
+            _fail()
+
+    broken = sample.host.open(PublisherConfig(), PEER, wake)
+    broken.step(Opened())
+    good = _open(sample, OTHER)
+    _taken(broken)
+    _taken(good)
+    is_well = False
+    sample.one.set(9)
+    assert len(_taken(good)) == 1
+    assert broken.is_over
+    assert isinstance(broken.take(), Send)
+    assert broken.take() == Close("failed", "OSError: the disk is full")
+    sample.host.allow(read("figures/one", OTHER))
+    sample.one.set(10)
+    assert len(_taken(good)) == 1
+    assert broken.take() is None

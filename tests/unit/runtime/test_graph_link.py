@@ -7,7 +7,14 @@ import pytest
 
 from bobbin.reactive.messages import SAFE_INTEGER_MAX
 from bobbin.runtime.graph_channel import StreamChannel
-from bobbin.runtime.graph_link import EXACT_IDS, LinkSettings, ServedLink
+from bobbin.runtime.graph_link import (
+    EXACT_IDS,
+    SNAPSHOT_REST,
+    SNAPSHOT_REST_SECONDS_MAX,
+    LinkSettings,
+    Pace,
+    ServedLink,
+)
 from bobbin.wire.lazily.forms import Form
 from bobbin.wire.lazily.framing import frame
 from tests.support.byte_streams import stream_pair, until
@@ -221,5 +228,51 @@ def test_whoever_sends_much_does_not_hold_up_the_others() -> None:
             turns += 1
             assert len(linked.sample.told) - before <= 1
         assert turns >= 50
+
+    run(main())
+
+
+def test_a_snapshot_that_took_long_is_not_made_again_at_once() -> None:
+    now = 100.0
+    pace = Pace(lambda: now)
+    assert pace.seconds == 0
+    with pace.working():
+        now += 0.02
+    assert pace.seconds == pytest.approx(0.02 * SNAPSHOT_REST)
+    now += 0.05
+    assert pace.seconds == pytest.approx(0.02 * SNAPSHOT_REST - 0.05)
+    now += 10
+    assert pace.seconds == 0
+    with pace.working():
+        now += 5
+    assert pace.seconds == SNAPSHOT_REST_SECONDS_MAX, "nobody waits without end"
+
+
+def test_only_requests_for_snapshots_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def count(pace: Pace) -> float:
+        del pace
+        asked.append(1)
+        return 0.0
+
+    monkeypatch.setattr(Pace, "seconds", property(count))
+
+    async def main() -> None:
+        sample = Sample()
+        linked = _Linked(sample)
+        await linked.observer.greet(features=["json-base64"])
+        await linked.observer.say({"kind": "trigger_effect", "node": sample.two.id})
+        value = {"Inline": "KgAAAAAAAAA="}
+        writes = [{"CellSet": {"node": sample.one.id, "payload": value}}]
+        await linked.observer.say({"Delta": {"base_epoch": 0, "epoch": 1, "ops": writes}})
+        assert "Delta" in await linked.observer.hear()
+        assert asked == []
+        for number in (1, 2):
+            await linked.observer.say({"ResyncRequest": {"from_epoch": 0}})
+            assert "Snapshot" in await linked.observer.hear()
+            assert len(asked) == number
+        await linked.far.close()
+        await linked.task
 
     run(main())

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from bobbin.errors import PeerError, UsageError
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_client import connect_graph
 from bobbin.runtime.graph_link import LinkSettings
-from bobbin.runtime.graph_peers import Identities, signer_peer
+from bobbin.runtime.graph_peers import ANYONE, Identities, signer_peer
 from bobbin.runtime.graph_server import GraphServer
 from bobbin.runtime.web_sockets import PROOF_PROTOCOL
 from bobbin.transport import certificate
@@ -271,5 +273,27 @@ def test_who_has_not_said_who_it_is_counts_as_well() -> None:
                 assert await observer.hear() is None
                 await observer.stream.close()
             assert sample.reasons("turned-away")[0] == "too-many-links"
+
+    run(main())
+
+
+def test_one_address_shuts_out_nobody_who_comes_without_a_name_from_another() -> None:
+    async def main() -> None:
+        sample = Sample(read("figures/one", ANYONE))
+        given = settings(links_per_peer_max=1, identities=Identities(anyone=True))
+        async with serving(sample.host, "ws:127.0.0.1:0", given=given) as (address,):
+            url = f"ws://127.0.0.1:{address.port_number}/graph"
+            codes: list[int | None] = []
+            async with AsyncExitStack() as stack:
+                for local in ("127.0.0.1", "127.0.0.1", "127.0.0.9"):
+                    way = connect(url, proxy=None, compression=None, local_addr=(local, 0))
+                    socket = await stack.enter_async_context(way)
+                    try:
+                        await socket.send(json.dumps(greeting(ANYONE)))
+                        assert "lazily-ipc" in str(await socket.recv())
+                        codes.append(None)
+                    except ConnectionClosed as closed:
+                        codes.append(closed.rcvd.code if closed.rcvd else 0)
+            assert codes == [None, 1013, None]
 
     run(main())

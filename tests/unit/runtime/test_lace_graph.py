@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.datalog.limits import Limits
 from bobbin.errors import ResourceError, UsageError
 from bobbin.lace import Lace
 from bobbin.reactive.graph import Graph
+from bobbin.reactive.messages import NodeState
 from bobbin.runtime import lace_graph
 from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.lace_graph import LaceGraph
 from bobbin.runtime.reactive_context import ReactiveContext
 from bobbin.store.base import StoreError
-from tests.support.graphs import run
+from tests.support.byte_streams import until
+from tests.support.graphs import read, run
 
 
 @pytest.fixture
@@ -198,3 +201,84 @@ def test_a_large_view_shows_its_beginning(lace: Lace, monkeypatch: pytest.Monkey
         values = _values(graph)
         assert values["views/links/count"] == 5
         assert values["views/links/records"] == sorted(view)[:3]
+
+
+def test_a_view_that_grows_past_its_limits_holds_up_nothing_else(lace: Lace) -> None:
+    """It shows no value rather than an old one, which is told once; what else there is follows."""
+
+    async def main() -> None:
+        told: list[tuple[str, dict[str, object]]] = []
+        _put(lace, "links/1")
+        graph = Graph()
+        host = GraphHost(
+            ReactiveContext(graph), allowed=[read("*")], tell=lambda word, values: told.append((word, dict(values)))
+        )
+        shown = LaceGraph(host, lace.store)
+        tight = Limits(derived_tuples_max=3)
+        with (
+            lace.view("//u//a//links/", graph=graph, follow=False, limits=tight) as narrow,
+            lace.view("//u//a//links/", graph=graph, follow=False) as wide,
+        ):
+            shown.add_view("narrow", narrow)
+            shown.add_view("wide", wide)
+            task = asyncio.create_task(shown.follow(poll_seconds=0.005))
+            await _counted(graph, 1)
+            more = [_put(lace, f"links/{number}") for number in range(2, 9)]
+            await _counted(graph, 8)
+            assert not task.done()
+            states = {node.key: node.state for node in host.snapshot().nodes}
+            assert states["views/narrow/count"] == states["views/narrow/records"] == NodeState.DIRTY
+            assert states["views/wide/count"] == NodeState.RESOLVED
+            count = graph.keyed("views/wide/count")
+            assert count is not None
+            assert count.get() == 8
+            assert [(word, values["view"]) for word, values in told] == [("failed", "narrow")]
+            for hash in more:
+                lace.remove(hash, reason="test")
+            await _counted(graph, 1)
+            states = {node.key: node.state for node in host.snapshot().nodes}
+            assert states["views/narrow/count"] == NodeState.RESOLVED, "it follows again"
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run(main())
+
+
+class _Busy:
+    """A view that cannot be read now and then."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.failures: list[ResourceError] = []
+        self.size = graph.cell(0)
+
+    def __len__(self) -> int:
+        return self.size.get()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["x"] * self.size.get())
+
+    def refresh(self) -> None:
+        if self.failures:
+            raise self.failures.pop()
+        self.size.set(self.size.peek() + 1)
+
+
+def test_a_view_that_cannot_be_read_for_now_is_tried_again(lace: Lace) -> None:
+    async def main() -> None:
+        told: list[str] = []
+        graph = Graph()
+        host = GraphHost(ReactiveContext(graph), allowed=[read("*")], tell=lambda word, _: told.append(word))
+        shown, view = LaceGraph(host, lace.store), _Busy(graph)
+        shown.add_view("busy", view)
+        view.failures = [StoreError("busy", retry=True)] * 3
+        task = asyncio.create_task(shown.follow(poll_seconds=0.001))
+        await until(lambda: view.size.peek() == 1)
+        count = graph.keyed("views/busy/count")
+        assert count is not None
+        assert count.get() == 1
+        assert told == ["failed"], "once"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(main())

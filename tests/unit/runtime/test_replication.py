@@ -9,7 +9,8 @@ from bobbin.reactive.crdt.session import UNEXPECTED
 from bobbin.reactive.graph import Graph
 from bobbin.reactive.handshake import Capabilities
 from bobbin.reactive.messages import CrdtOperation, CrdtSync, NodeId, OutboxAck, PeerId, Stamp, Value
-from bobbin.runtime.replication import FEATURE, WRONG_PEER, Replication, ReplicationSettings, now_us
+from bobbin.runtime import replication
+from bobbin.runtime.replication import BEHIND, FEATURE, WRONG_PEER, Replication, ReplicationSettings, now_us
 from bobbin.transport.base import TransportError
 from bobbin.wire.lazily import canonical_json, handshake
 from tests.support.byte_streams import until
@@ -263,5 +264,66 @@ def test_a_task_that_is_cancelled_is_over() -> None:
         with pytest.raises(asyncio.CancelledError):
             await linked.tasks[0]
         assert await linked.tasks[1] == "closed"
+
+    run(main())
+
+
+class Unread(Pipe):
+    """Takes two frames, and then none until somebody reads again."""
+
+    def __init__(self, incoming: asyncio.Queue[bytes | None], outgoing: asyncio.Queue[bytes | None]) -> None:
+        super().__init__(incoming, outgoing)
+        self.is_read = asyncio.Event()
+        self.sent = 0
+
+    async def send(self, frame: bytes) -> None:
+        self.sent += 1
+        if self.sent > 2:
+            await self.is_read.wait()
+        await super().send(frame)
+
+
+async def _met(cells: int) -> tuple[Replication, Unread, asyncio.Queue[bytes | None], asyncio.Task[str]]:
+    """A replica with cells, and a link to a peer that has greeted it."""
+    replica = _replica(A, clock_us=lambda: 10**15)
+    for number in range(cells):
+        replica.plane.set(NodeId(number), b"v", now_us=10**15)
+    says: asyncio.Queue[bytes | None] = asyncio.Queue()
+    pipe = Unread(says, asyncio.Queue())
+    running = asyncio.create_task(replica.run(pipe, B))
+    says.put_nowait(handshake.encode(Capabilities(peer=B, session="cells", features=(FEATURE, "json-base64"))))
+    await until(lambda: pipe.sent == 2)
+    return replica, pipe, says, running
+
+
+def test_whoever_asks_often_and_does_not_read_is_owed_one_answer() -> None:
+    async def main() -> None:
+        _, pipe, says, running = await _met(3)
+        for _ in range(1_000):
+            says.put_nowait(b'{"ResyncRequest":{"from_epoch":0}}')
+        await until(says.empty)
+        assert not running.done()
+        # What ends the link is done after everything that waits.
+        says.put_nowait(canonical_json.encode(OutboxAck(1)))
+        await until(says.empty)
+        pipe.is_read.set()
+        assert await running == UNEXPECTED
+        assert 3 <= pipe.sent <= 4, "both greetings, the answer that was being sent, and one more"
+
+    run(main())
+
+
+def test_whoever_makes_frames_and_takes_none_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says in turn that it has everything, and that it has nothing."""
+    monkeypatch.setattr(replication, "WAITING_MAX", 8)
+
+    async def main() -> None:
+        replica, _, says, running = await _met(3)
+        all_of_it = tuple(sorted(replica.plane.frontier.items()))
+        for _ in range(100):
+            says.put_nowait(canonical_json.encode(CrdtSync((), ((B, Stamp(1, 0, B)),))))
+            says.put_nowait(canonical_json.encode(CrdtSync((), all_of_it)))
+        assert await running == BEHIND
+        assert replica.peers == frozenset()
 
     run(main())

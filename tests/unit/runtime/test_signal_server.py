@@ -5,14 +5,21 @@ from hashlib import sha256
 from http import HTTPStatus
 
 import pytest
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from bobbin.errors import ResourceError, UsageError
+from bobbin.errors import PeerError, ResourceError, UsageError
 from bobbin.reactive.messages import PeerId
 from bobbin.reactive.signaling import OPEN, Access, Limits, Mode
+from bobbin.records.signing import SigningKey
+from bobbin.runtime import web_sockets
+from bobbin.runtime.introduction import introduce
 from bobbin.runtime.signal_server import ServerLimits, SignalServer, SignalSettings
+from bobbin.runtime.socket_stream import SocketStream
+from bobbin.transport.base import Route
+from bobbin.wire.proof import Role
 from tests.support.byte_streams import until
-from tests.support.signal_rooms import raw_client, run, serving
+from tests.support.signal_rooms import RawClient, raw_client, run, serving
 
 PAGE = "https://example.org"
 
@@ -123,8 +130,8 @@ def test_browsers_are_taken_only_from_listed_pages() -> None:
 
 
 def test_a_token_gives_one_id_and_no_other() -> None:
-    access = Access(mode=Mode.OPEN, reserved=frozenset({PeerId(7)}))
-    settings = SignalSettings(access=access, tokens={_digest("secret"): PeerId(7)})
+    """Also where nobody has said that the id of a token is reserved: that follows."""
+    settings = SignalSettings(access=Access(mode=Mode.OPEN), tokens={_digest("secret"): PeerId(7)})
 
     async def main() -> None:
         async with serving(settings) as server:
@@ -187,6 +194,67 @@ def test_who_does_not_read_is_let_go_and_nobody_else_waits() -> None:
             one.socket.transport.abort()
 
     run(main())
+
+
+def test_what_waits_for_a_client_is_bounded_in_bytes_too() -> None:
+    """Frames of the greatest length, of which far fewer than the bound on their number are a lot of memory."""
+    limits = ServerLimits(waiting_bytes_max=500_000, room=Limits(frames_burst=10**6, bytes_burst=10**9))
+
+    async def main() -> None:
+        settings = SignalSettings(access=OPEN, limits=limits)
+        async with serving(settings) as server, raw_client(server) as one, raw_client(server) as slow:
+            await slow.join(2)
+            await one.join(1)
+            slow.socket.transport.pause_reading()
+            left = asyncio.create_task(one.hear())
+            sent = 0
+            while not left.done():
+                assert sent < limits.waiting_frames_max, "it holds more than it may"
+                await one.say({"type": "offer", "to": 2, "sdp": "x" * 250_000})
+                sent += 1
+            assert left.result() == {"type": "peer-left", "peer": 2}
+            slow.socket.transport.abort()
+            one.socket.transport.abort()
+
+    run(main())
+
+
+def test_one_frame_may_always_wait() -> None:
+    limits = ServerLimits(waiting_bytes_max=10)
+
+    async def main() -> None:
+        settings = SignalSettings(access=OPEN, limits=limits)
+        async with serving(settings) as server, raw_client(server) as one, raw_client(server) as two:
+            await two.join(2)
+            assert await one.join(1) == {"type": "welcome", "peer": 1, "peers": [2]}
+            assert await two.hear() == {"type": "peer-joined", "peer": 1}
+            await one.say({"type": "offer", "to": 2, "sdp": "x" * 1000})
+            assert len((await two.hear())["sdp"]) == 1000
+
+    run(main())
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Forwarded-For": "203.0.113.9"}, {"Via": "1.1 somewhere"}])
+def test_a_proof_that_a_proxy_passed_on_does_not_count(headers: dict[str, str]) -> None:
+    """Nothing binds it to the channel there, so whoever is in between could have passed on somebody else's."""
+    key = SigningKey(bytes(range(32)))
+    settings = SignalSettings(access=Access(mode=Mode.OPEN), signers={key.verifier: PeerId(7)})
+
+    async def main() -> bool:
+        async with serving(settings) as server:
+            assert server.address is not None
+            uri = f"ws://127.0.0.1:{server.address.port}/session/one"
+            route = Route(address=server.address, remote="there", origin="there", loopback=True, binding=None)
+            async with connect(
+                uri, additional_headers=headers, subprotocols=[web_sockets.PROOF_PROTOCOL], proxy=None
+            ) as socket:
+                try:
+                    await introduce(SocketStream(socket, route), role=Role.INITIATOR, key=key, admit=lambda _: None)
+                except PeerError:
+                    return False
+                return bool((await RawClient(socket).join(7))["type"] == "welcome")
+
+    assert run(main()) is (not headers)
 
 
 def test_connections_are_bounded_in_all_for_an_address_and_by_rooms() -> None:

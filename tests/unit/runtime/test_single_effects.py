@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,44 @@ def test_a_disk_that_is_full_takes_no_half_line(path: Path) -> None:
     with SingleEffects.open(path) as effects:
         assert effects.once("a", lambda: happened.append("a")) is Fate.DONE, "it was never begun"
     assert happened == ["a"]
+
+
+def test_a_read_that_gives_less_than_there_is_loses_nothing(path: Path) -> None:
+    """The system may give less than was asked for; that is no torn line."""
+    with SingleEffects.open(path) as effects:
+        for number in range(3):
+            effects.once(f"mail {number}", lambda: None)
+    before = path.read_bytes()
+    read = os.pread
+    with (
+        patch.object(os, "pread", lambda descriptor, size, place: read(descriptor, min(size, 50), place)),
+        SingleEffects.open(path) as effects,
+    ):
+        assert [effects.once(f"mail {number}", lambda: None) for number in range(3)] == [Fate.OVER] * 3
+    assert path.read_bytes().startswith(before)
+
+
+def test_a_file_that_cannot_be_read_whole_is_left_as_it_is(path: Path) -> None:
+    SingleEffects.open(path).close()
+    before = path.read_bytes()
+    with patch.object(os, "pread", return_value=b""), pytest.raises(ResourceError, match="shorter"):
+        SingleEffects.open(path)
+    assert path.read_bytes() == before
+
+
+def test_the_folder_is_made_durable_at_each_opening(path: Path) -> None:
+    """Whoever made the file may have stopped before it had done that."""
+    path.touch()
+    synced: list[bool] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        sync(descriptor)
+
+    with patch.object(os, "fsync", note):
+        SingleEffects.open(path).close()
+    assert True in synced
 
 
 def test_what_makes_no_sense_is_refused(path: Path) -> None:

@@ -1,24 +1,38 @@
 """Data channels between two hubs in one process: everything but the second process is real."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar, cast
 
 import pytest
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 
 from bobbin.errors import PeerError, UsageError
 from bobbin.reactive.messages import PeerId
-from bobbin.reactive.signaling_frames import Answer, ForwardedAnswer, ForwardedOffer, Ice, Offer
+from bobbin.reactive.signaling_frames import (
+    Answer,
+    Code,
+    ForwardedAnswer,
+    ForwardedIce,
+    ForwardedOffer,
+    Ice,
+    Offer,
+    PeerLeft,
+    Refusal,
+    ServerFrame,
+)
+from bobbin.records.signing import SigningKey
+from bobbin.runtime.graph_peers import ANYONE, Credentials, Identities, signer_peer, token_digest
 from bobbin.runtime.signal_client import SignalClient, join
 from bobbin.runtime.signal_server import SignalServer
-from bobbin.runtime.webrtc import BAD_DESCRIPTION, UNSUITABLE_CHANNEL, RtcHub, RtcLimits, RtcLink
+from bobbin.runtime.webrtc import BAD_DESCRIPTION, UNSUITABLE_CHANNEL, RtcHub, RtcLimits, RtcLink, identify, show
 from bobbin.transport.base import TransportError
 from tests.support.byte_streams import until
 from tests.support.signal_rooms import run, serving
 
-ONE, TWO = PeerId(1), PeerId(2)
+ONE, TWO = PeerId(11), PeerId(12)
 T = TypeVar("T")
 
 
@@ -58,7 +72,7 @@ def test_frames_go_both_ways_in_order_and_the_end_is_heard() -> None:
     async def main() -> None:
         async with _hubs() as hubs:
             dialled, taken = await _linked(*hubs)
-            assert (dialled.peer, taken.peer) == (TWO, ONE)
+            assert (dialled.claimed, taken.claimed) == (TWO, ONE)
             frames = [b"%d " % number * (1 + 40 * number) for number in range(50)]
             for frame in frames:
                 await dialled.send(frame)
@@ -308,5 +322,229 @@ def test_two_that_dial_at_once_have_one_link() -> None:
             await dialled.send(b"one link")
             assert await taken.receive() == b"one link"
             assert (lesser.links, greater.links) == (frozenset({TWO}), frozenset({ONE}))
+
+    run(main())
+
+
+# ---- who is at the other end ----------------------------------------------------------------------------------------
+
+_TOKEN = "a-token-of-somebody"
+_KEY, _SERVER_KEY = SigningKey(bytes(range(32))), SigningKey(bytes(range(1, 33)))
+_KNOWN = Identities(tokens={token_digest(_TOKEN): PeerId(77)}, signers=frozenset({_KEY.verifier}))
+_SECONDS = 30.0
+
+
+def test_an_id_of_a_room_is_no_id_of_a_graph() -> None:
+    """An observer has the id that its token or its key gives, whatever it is called in the room."""
+
+    async def main() -> None:
+        async with _hubs() as hubs:
+            dialled, taken = await _linked(*hubs)
+            assert (taken.claimed, dialled.claimed) == (ONE, TWO)
+            await show(dialled, Credentials(peer=PeerId(77), token=_TOKEN))
+            await dialled.send(b"frame")
+            peer, channel = await identify(taken, _KNOWN, timeout_seconds=_SECONDS)
+            assert peer == PeerId(77)
+            assert await channel.receive() == b"frame"
+
+    run(main())
+
+
+def test_a_key_is_proven_on_the_channel_both_ways() -> None:
+    async def main() -> None:
+        async with _hubs() as hubs:
+            dialled, taken = await _linked(*hubs)
+            assert dialled.binding is not None
+            assert dialled.binding == taken.binding
+            credentials = Credentials(key=_KEY, verifier=_SERVER_KEY.verifier)
+            (peer, channel), _ = await asyncio.gather(
+                identify(taken, _KNOWN, timeout_seconds=_SECONDS, key=_SERVER_KEY), show(dialled, credentials)
+            )
+            assert peer == signer_peer(_KEY.verifier)
+            await dialled.send(b"frame")
+            assert await channel.receive() == b"frame"
+
+    run(main())
+
+
+def test_a_proof_does_not_count_where_somebody_stands_between() -> None:
+    """Whoever brings the channels about could open two of them, and pass on what is said: the bindings differ."""
+
+    async def main() -> None:
+        async with _hubs() as near, _hubs() as far:
+            (observer, inner), (outer, graph) = await _linked(*near), await _linked(*far)
+            assert observer.binding != graph.binding
+
+            async def pass_on(one: RtcLink, other: RtcLink) -> None:
+                with suppress(TransportError):
+                    while True:
+                        await other.send(await one.receive())
+
+            between = [asyncio.create_task(pass_on(*ends)) for ends in ((inner, outer), (outer, inner))]
+            telling = asyncio.create_task(show(observer, Credentials(key=_KEY)))
+            with pytest.raises(PeerError):
+                await identify(graph, _KNOWN, timeout_seconds=_SECONDS)
+            await asyncio.gather(inner.close(), outer.close())
+            await asyncio.gather(telling, *between, return_exceptions=True)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b'{"a":"frame"}',
+        b"token somebody-elses-token\n",
+        f"token {_TOKEN}".encode(),
+        f"token {_TOKEN}\n{{}}".encode(),
+        b"",
+    ],
+)
+def test_whoever_is_not_known_is_let_go(first: bytes) -> None:
+    async def main() -> None:
+        async with _hubs() as hubs:
+            dialled, taken = await _linked(*hubs)
+            await dialled.send(first)
+            with pytest.raises(PeerError) as refused:
+                await identify(taken, _KNOWN, timeout_seconds=_SECONDS)
+            assert refused.value.code == "not-known"
+            await until(lambda: dialled.is_over)
+
+    run(main())
+
+
+def test_whoever_says_nothing_of_itself_is_anyone_where_that_is_allowed() -> None:
+    async def main() -> None:
+        async with _hubs() as hubs:
+            dialled, taken = await _linked(*hubs)
+            await dialled.send(b"{}")
+            await dialled.send(b"more")
+            peer, channel = await identify(taken, Identities(anyone=True), timeout_seconds=_SECONDS)
+            assert (peer, await channel.receive(), await channel.receive()) == (ANYONE, b"{}", b"more")
+            await channel.send(b"back")
+            assert await dialled.receive() == b"back"
+            await channel.close()
+            with pytest.raises(PeerError, match="did not say"):
+                await identify((await _linked(*hubs))[1], _KNOWN, timeout_seconds=0)
+
+    run(main())
+
+
+# ---- what the signaling server says ---------------------------------------------------------------------------------
+
+
+class _Server:
+    """In place of a client: says what a test wants, and keeps what is sent."""
+
+    peer = ONE
+
+    def __init__(self) -> None:
+        self.says: asyncio.Queue[ServerFrame] = asyncio.Queue()
+        self.sent: list[object] = []
+
+    async def send(self, frame: object) -> None:
+        self.sent.append(frame)
+
+    async def receive(self) -> ServerFrame:
+        return await self.says.get()
+
+
+@asynccontextmanager
+async def _alone() -> AsyncIterator[tuple[RtcHub, _Server]]:
+    server = _Server()
+    async with RtcHub(cast("SignalClient", server), accepts=_anyone) as hub:
+        yield hub, server
+
+
+@pytest.mark.parametrize("peer", [0, 1, 2, 2**52, 2**53 - 1])
+def test_ids_that_mean_something_at_a_graph_are_not_linked_to(peer: int) -> None:
+    async def main() -> None:
+        async with _alone() as (hub, server):
+            with pytest.raises(UsageError, match="meaning"):
+                await hub.dial(PeerId(peer))
+            server.says.put_nowait(ForwardedOffer(sender=PeerId(peer), sdp="v=0"))
+            await until(server.says.empty)
+            assert hub.links == frozenset()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("words", "fails"),
+    [
+        ("peer 66 is not here", False),
+        ("peer 12 is not here", True),
+        ("peer 11 may not signal peer 12", True),
+        ("peer 11 may not signal peer 66", False),
+        ("no such peer", True),
+    ],
+)
+def test_a_refusal_ends_the_dial_that_it_is_about(words: str, *, fails: bool) -> None:
+    async def main() -> None:
+        async with _alone() as (hub, server):
+            dialling = asyncio.create_task(hub.dial(TWO))
+            await until(lambda: bool(server.sent))
+            server.says.put_nowait(Refusal(code=Code.UNKNOWN_TARGET, message=words))
+            server.says.put_nowait(PeerLeft(peer=TWO))
+            with pytest.raises(PeerError if fails else TransportError, match="refuses" if fails else "has left"):
+                await dialling
+
+    run(main())
+
+
+def test_words_that_could_be_about_two_dials_end_neither() -> None:
+    async def main() -> None:
+        async with _alone() as (hub, server):
+            dialling = [asyncio.create_task(hub.dial(peer)) for peer in (TWO, PeerId(13))]
+            await until(lambda: len(server.sent) == 2)
+            server.says.put_nowait(Refusal(code=Code.UNKNOWN_TARGET, message="no such peer"))
+            server.says.put_nowait(PeerLeft(peer=TWO))
+            server.says.put_nowait(PeerLeft(peer=PeerId(13)))
+            for one in dialling:
+                with pytest.raises(TransportError, match="has left"):
+                    await one
+
+    run(main())
+
+
+def test_ways_are_looked_at_beside_the_reading_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    async def look(connection: RTCPeerConnection, candidate: object) -> None:
+        del connection
+        looked.append(candidate)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(RTCPeerConnection, "addIceCandidate", look)
+
+    async def main() -> None:
+        async with _alone() as (hub, server):
+            dialling = asyncio.create_task(hub.dial(TWO))
+            await until(lambda: bool(server.sent))
+            way = "candidate:1 1 UDP 2122252543 one.local 5000 typ host"
+            for _ in range(100):
+                server.says.put_nowait(ForwardedIce(sender=TWO, candidate=way))
+                server.says.put_nowait(ForwardedIce(sender=PeerId(13), candidate=way))
+            await until(lambda: len(looked) >= 64 and server.says.empty())
+            server.says.put_nowait(PeerLeft(peer=TWO))
+            with pytest.raises(TransportError, match="has left"):
+                await dialling
+            assert len(looked) == 64
+
+    run(main())
+
+
+def test_a_link_may_be_closed_by_many_at_once_and_by_one_that_gives_up() -> None:
+    async def main() -> None:
+        failed: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: failed.append(what))
+        async with _hubs() as hubs:
+            dialled, taken = await _linked(*hubs)
+            hasty = asyncio.create_task(dialled.close())
+            await asyncio.sleep(0)
+            hasty.cancel()
+            await asyncio.gather(dialled.close(), dialled.close(), taken.close())
+        gc.collect()
+        assert failed == []
 
     run(main())

@@ -3,20 +3,19 @@
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli import output
 from bobbin.cli.commands.peers import PeersFile
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, LaceFolder
-from bobbin.cli.output import Json, Output, ReaderGone
+from bobbin.cli.output import Json, Output
+from bobbin.cli.server_log import ServerLog
 from bobbin.cli.sources import check_given
-from bobbin.errors import ResourceError, UsageError
+from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
     from bobbin.config.graph_access import Access
@@ -146,13 +145,12 @@ class _Serving:
         from bobbin.runtime.lace_graph import LaceGraph
         from bobbin.runtime.reactive_context import ReactiveContext
 
-        self._out: Final = out
         self._lace: Final = lace
         self._access: Final = access
         self._settings: Final = settings
         self._is_stdio: Final = is_stdio
-        self._is_heard = True
-        self._host: Final = GraphHost(ReactiveContext(), allowed=access.allowed, tell=self._hear)
+        self._log: Final = ServerLog(out, is_stdio=is_stdio)
+        self._host: Final = GraphHost(ReactiveContext(), allowed=access.allowed, tell=self._log.hear)
         self._graph: Final = LaceGraph(self._host, lace.store)
 
     def add_views(self, stack: ExitStack, views: list[tuple[str, str]]) -> None:
@@ -187,7 +185,7 @@ class _Serving:
                 await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             await server.close()
-        self._tell("stopped", {}, "stopped")
+        self._log.tell("stopped", {}, "stopped")
 
     def _say_started(self, listening: list[str]) -> None:
         from bobbin.runtime.graph_peers import OWNER
@@ -205,23 +203,4 @@ class _Serving:
             how = "; that is whoever can open the Unix socket, or has started this on stdio" if name == owner else ""
             lines.append(f"{name:<11} {', '.join(what) or 'nothing'}{how}")
         lines += ["all others  nothing"] if "anyone" not in allowed else []
-        self._tell("started", values, *lines)
-
-    def _hear(self, event: str, values: Mapping[str, str | int]) -> None:
-        words = "  ".join([event, *(f"{name} {value}" for name, value in values.items())])
-        self._tell(event, dict(values), words)
-
-    def _tell(self, event: str, values: dict[str, Json], *lines: str) -> None:
-        if self._is_stdio:
-            # Stdout is the link.
-            for line in lines:
-                self._out.note(line)
-            return
-        try:
-            if self._is_heard:
-                self._out.row({"event": event, **values}, *map(self._out.style, lines))
-                output.flush()
-        except (ReaderGone, ResourceError):
-            # Whoever started the server has heard enough, and it goes on.
-            self._is_heard = False
-            output.abandon()
+        self._log.tell("started", values, *lines)

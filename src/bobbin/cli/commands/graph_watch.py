@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -127,7 +126,9 @@ class Watching:
         return [node for node in mirror.nodes.values() if self._is_wanted(node)]
 
     def _is_wanted(self, node: "Node") -> bool:
-        return fnmatchcase(node.key or "", self._keys)
+        from bobbin.runtime.graph_allowances import is_match
+
+        return is_match(node.key or "", self._keys)
 
     def _lines(self, mirror: "GraphMirror") -> list[str]:
         return [] if self._out.as_json else graph_text.plain_lines(self._nodes(mirror), self._tags)

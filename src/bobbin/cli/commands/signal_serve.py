@@ -2,16 +2,15 @@
 
 import asyncio
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli import output
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
+from bobbin.cli.server_log import ServerLog
 from bobbin.cli.sources import check_given
 from bobbin.errors import UsageError
 
@@ -100,8 +99,8 @@ class _Serving:
     def __init__(self, out: Output, settings: "SignalSettings") -> None:
         from bobbin.runtime.signal_server import SignalServer
 
-        self._out: Final = out
-        self._server: Final = SignalServer(settings, tell=self._hear)
+        self._log: Final = ServerLog(out)
+        self._server: Final = SignalServer(settings, tell=self._log.hear)
 
     async def run(self, place: "Address") -> None:
         """Until somebody stops it."""
@@ -110,17 +109,9 @@ class _Serving:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         address = await self._server.start(place.host, place.port_number)
-        self._tell("started", {"address": str(address)}, f"listening at {address}")
+        self._log.tell("started", {"address": str(address)}, f"listening at {address}")
         try:
             await stop.wait()
         finally:
             await self._server.close()
-        self._tell("stopped", {}, "stopped")
-
-    def _hear(self, event: str, values: Mapping[str, str | int]) -> None:
-        words = "  ".join([event, *(f"{name} {value}" for name, value in values.items())])
-        self._tell(event, values, words)
-
-    def _tell(self, event: str, values: Mapping[str, str | int], words: str) -> None:
-        self._out.row({"event": event, **values}, self._out.style(words))
-        output.flush()
+        self._log.tell("stopped", {}, "stopped")

@@ -200,26 +200,42 @@ class _Waiting:
         graph.on_flush(self.heard.append)
         with suppress(StillPending):
             self.both.get()
-        self.finish()
+        _finish(graph)
         assert self.both.get() == 1
         cell.set(2)
         self.heard.clear()
 
-    def finish(self) -> None:
-        """End the run that is on its way."""
-        (run,) = self.graph.take_starts()
-        coroutine = run.begin()
-        with pytest.raises(StopIteration) as end:
-            self.graph.step(run, lambda: coroutine.send(None))
-        self.graph.resolve(run, end.value.value)
+
+def _finish(graph: Graph) -> None:
+    """End the run that is on its way."""
+    (run,) = graph.take_starts()
+    coroutine = run.begin()
+    with pytest.raises(StopIteration) as end:
+        graph.step(run, lambda: coroutine.send(None))
+    graph.resolve(run, end.value.value)
 
 
 def test_what_waits_for_a_run_is_not_taken_for_fresh() -> None:
-    world = _Waiting()
-    for _ in range(2):
-        with pytest.raises(StillPending):
-            world.both.get()
-    assert [flush for flush in world.heard if world.both in flush.slots] == []
+    graph = Graph()
+    cell = graph.cell(1)
+
+    async def compute() -> int:
+        return cell.get() // 100
+
+    slow = graph.async_slot(compute)
+    below = graph.slot(lambda: slow.get() + 1)
+    heard: list[Flush] = []
+    graph.on_flush(heard.append, wanted=lambda _: True)
+    graph.compute([below.id])
+    _finish(graph)
+    assert below.get() == 1
+    heard.clear()
+    cell.set(2)
+    assert heard == [Flush(cells=(cell,), stale=(slow, below))]
+    with pytest.raises(StillPending):
+        below.get()
+    _finish(graph)
+    assert set(heard[-1].slots) == {slow, below}
 
 
 def test_what_is_found_fresh_on_the_way_to_something_else_is_told() -> None:
@@ -228,7 +244,7 @@ def test_what_is_found_fresh_on_the_way_to_something_else_is_told() -> None:
         world.both.get()
     world.memo.get()
     world.heard.clear()
-    world.finish()
+    _finish(world.graph)
     (flush,) = [flush for flush in world.heard if flush.slots]
     assert set(flush.slots) == {world.slow, world.both, world.below}
 

@@ -191,6 +191,23 @@ def test_a_run_goes_on_while_what_it_read_stays_equal() -> None:
     assert len(graph.take_starts()) == 1
 
 
+def test_a_value_that_came_stays_right_while_what_it_read_stays_equal() -> None:
+    graph = Graph()
+    seconds = graph.cell(0)
+    minute = graph.memo(lambda: seconds.get() // 60)
+
+    async def fetch() -> int:
+        return minute.get() + 1
+
+    slot = graph.async_slot(fetch)
+    with pytest.raises(StillPending):
+        slot.get()
+    _drive(graph)
+    seconds.set(5)
+    assert slot.get() == 1
+    assert graph.take_starts() == []
+
+
 def test_an_equal_result_is_no_change_for_those_who_waited() -> None:
     graph = Graph()
     cell = graph.cell(1)
