@@ -9,7 +9,7 @@ The *frontier* of a peer says, for each peer, up to which stamp it has seen ever
 has not seen by its own report; so whoever takes such a frame has seen what the sender has, and its frontier rises with
 the frame's. It never rises with single operations: one that was lost on the way is sent again. A frame without
 operations is a report and no more. Only *members*, full replicas that are trusted with the writes of others, may vouch
-for these: what anybody else says of third peers, by stamp, by frontier or by tally, does not count.
+for these: what anybody else says of third peers, by stamp or by frontier, does not count.
 
 A cell is removed by a write, the tombstone. It can be forgotten when it lies at or below the *watermark*, the least
 of what all members say of themselves, and every member has said that it saw it; then nobody has anything older to send.
@@ -213,7 +213,7 @@ class Plane:
         """Merge a frame of an authenticated sender. Raises ``PeerError``, and has changed nothing then."""
         operations = sync.operations if allows is None else tuple(filter(allows, sync.operations))
         latest = self._check(operations, sync.frontier or (), sender, now_us)
-        read = self._read(operations, sender) if self._registers else {}
+        read = self._read(operations) if self._registers else {}
         if latest is not None:
             self.clock.advance(latest.wall_time, latest.logical, now_us)
         applied, changed = self._merge(operations, read, now_us)
@@ -259,7 +259,7 @@ class Plane:
                 raise PeerError(TOO_MANY_CELLS, f"the frame would make more than {self._cells_max} cells")
         return latest
 
-    def _read(self, operations: tuple[CrdtOperation, ...], sender: PeerId) -> dict[int, Register]:
+    def _read(self, operations: tuple[CrdtOperation, ...]) -> dict[int, Register]:
         """The states of merged cells, by the place of their operation. Raises ``MalformedState``."""
         read: dict[int, Register] = {}
         trials: dict[CellName, Register] = {}
@@ -268,11 +268,7 @@ class Plane:
             register = self._registers.get(name)
             if register is None:
                 continue
-            incoming = states.like(register, operation.state)
-            if sender not in self.members and isinstance(register, PnCounter) and isinstance(incoming, PnCounter):
-                # Its own tallies are its own; those of others are what members say.
-                incoming = register.told_by(sender, incoming)
-            read[place] = incoming
+            read[place] = states.like(register, operation.state)
             trial = trials.setdefault(name, register.fork())
             states.join(trial, read[place])
             if isinstance(trial, Mv) and len(trial.entries) > ENTRIES_MAX:
@@ -327,10 +323,7 @@ class Plane:
         differs = states.join(register, incoming)
         ours, theirs, both = held.state, states.encode(incoming), states.encode(register)
         stamp = operation.stamp
-        is_whole = (
-            operation.stamp.peer in self.members or states.encode(states.like(register, operation.state)) == theirs
-        )
-        if both == theirs and is_whole and (both != ours or stamp > held.stamp):
+        if both == theirs and (both != ours or stamp > held.stamp):
             self._cells[name] = structs.replace(held, stamp=stamp, state=both)
             self._remember(name, held.stamp)
             return stamp != held.stamp, differs

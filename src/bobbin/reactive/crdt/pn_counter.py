@@ -51,21 +51,9 @@ class PnCounter:
         _raise_to(self._taken, other.taken)
         return self.value != before
 
-    def told_by(self, peer: PeerId, other: "PnCounter") -> "PnCounter":
-        """What a peer that speaks for itself alone says: its own tallies, and no more of others than is known here."""
-        return PnCounter(_at_most(self._added, other.added, peer), _at_most(self._taken, other.taken, peer))
-
     def fork(self) -> "PnCounter":
         """A replica in this state."""
         return PnCounter(self._added, self._taken)
-
-
-def _at_most(known: Mapping[PeerId, int], told: Mapping[PeerId, int], own: PeerId) -> dict[PeerId, int]:
-    return {
-        peer: total if peer == own else min(total, known[peer])
-        for peer, total in told.items()
-        if peer == own or peer in known
-    }
 
 
 def _raise_to(tallies: dict[PeerId, int], others: Mapping[PeerId, int]) -> None:

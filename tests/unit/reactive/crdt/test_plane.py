@@ -478,21 +478,3 @@ def test_cells_are_used_as_they_were_declared() -> None:
         with pytest.raises(UsageError):
             wrong()
     assert a.count(COUNTER) == 0
-
-
-def test_who_is_no_member_counts_for_itself_alone() -> None:
-    """Tallies of others in its state do not count, and what is left goes on under a stamp of this replica."""
-    now = 10**15
-    one, two = Plane(PeerId(1), members=[PeerId(2)]), Plane(PeerId(2), members=[PeerId(1)])
-    for plane in (one, two):
-        plane.declare(NodeId(5), Kind.PN_COUNTER, key="votes", now_us=now)
-    one.add("votes", 3, now_us=now)
-    invented = "".join(f',"{peer}":1' for peer in range(1000, 1200))
-    state = f'{{"incr":{{"1":18446744073709551615,"2":77,"9":4{invented}}},"decr":{{"2":5}}}}'.encode()
-    told = CrdtSync((CrdtOperation(NodeId(5), "votes", Stamp(now + 1, 0, PeerId(9)), state),))
-    one.ingest(told, sender=PeerId(9), now_us=now, allows=lambda _: True)
-    assert one.count("votes") == 3 + 4
-    assert one.stamp("votes") != Stamp(now + 1, 0, PeerId(9))
-    one.add("votes", 1, now_us=now + 10)
-    two.ingest(one.sync_for(PeerId(2), whole=True), sender=PeerId(1), now_us=now)
-    assert two.count("votes") == one.count("votes") == 8
