@@ -133,9 +133,13 @@ def test_exchanges_by_partitions_and_by_listing_are_equal(seed: int) -> None:
     limits = _tight(random)
     listing = meet(here, there, rules, service=_LISTING, parameters=parameters)
     summaries = meet(here, there, rules, service=_summaries(random), parameters=parameters, limits=limits)
-    assert listing.run() == summaries.run()
+    assert _whichever_way(listing.run()) == _whichever_way(summaries.run())
     assert _claims(listing) == _claims(summaries)
     assert set(listing.here.records) == set(summaries.here.records)
+
+
+def _whichever_way(results: tuple[Result, Result]) -> list[Result]:
+    return [structs.replace(result, strategies=()) for result in results]
 
 
 def _without_news(results: tuple[Result, Result]) -> list[Result]:
