@@ -164,9 +164,11 @@ def trial(material: Material, folder: Path, victim: str, moments: random.Random)
         shutil.copytree(material.lake, place / "lake")
         # Before that, hardly anything but the start of Java would be hit.
         seconds = moments.uniform(0.2, 1.1) * material.usual_seconds
-        code, words = _ingest_and_kill(material, place, victim, seconds)
-        if code == -signal.SIGKILL or (victim != DRIVER and code > 1):
-            found = _examine(material, place, victim, seconds, words)
+        code, words, was_hit = _ingest_and_kill(material, place, victim, seconds)
+        # Where a worker had nothing in hand, Spark puts another in its place, and the ingest ends as ever.
+        has_survived = victim == WORKER and was_hit and code == 1
+        if code == -signal.SIGKILL or (victim != DRIVER and code > 1) or has_survived:
+            found = _examine(material, place, victim, seconds, None if has_survived else words)
             shutil.rmtree(folder)
             return found
         shutil.rmtree(place)
@@ -185,7 +187,8 @@ def was_decided(location: Path, number: int) -> bool:
     return lake.manifest("records").number > number
 
 
-def _examine(material: Material, place: Path, victim: str, seconds: float, words: str) -> Trial:
+def _examine(material: Material, place: Path, victim: str, seconds: float, words: str | None) -> Trial:
+    """What is found after a kill. ``words``: the driver's last ones; None where it ended as ever."""
     lake = place / "lake"
     was_committed = was_decided(lake, 1)
     found = _names(lake)
@@ -204,43 +207,50 @@ def _examine(material: Material, place: Path, victim: str, seconds: float, words
         victim=victim,
         seconds=seconds,
         was_committed=was_committed,
-        is_as_before=found == expected,
-        is_explained=victim == DRIVER or (words.count("\n") <= 1 and "Traceback" not in words and bool(words)),
+        is_as_before=found == expected and (was_committed or words is not None),
+        is_explained=victim == DRIVER or words is None or _is_paragraph(words),
         is_completed=again.returncode == 1 and counts.items() <= summary.items(),
         is_exact=_names(lake) == sorted(material.held | material.wanted) and _rejected(lake) == material.damaged,
         is_in_order=check.returncode == 0,
     )
 
 
-def _ingest_and_kill(material: Material, place: Path, victim: str, seconds: float) -> tuple[int, str]:
-    """How the driver ended, and what it said. Everything that it had started is gone then."""
+def _is_paragraph(words: str) -> bool:
+    return words.count("\n") <= 1 and "Traceback" not in words and bool(words)
+
+
+def _ingest_and_kill(material: Material, place: Path, victim: str, seconds: float) -> tuple[int, str, bool]:
+    """How the driver ended, what it said, and whether anything was killed. All that it had started is gone then."""
     command = [*_BOBBIN, "pipeline", "ingest", str(place / "lake"), str(material.bundle), "--master", MASTER]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=_environment(place), start_new_session=True
     )
+    was_hit = False
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         family = list(_family(process.pid))
         if victim == DRIVER:
             process.kill()
+            was_hit = True
         else:
-            _kill(victim, family, process)
+            was_hit = _kill(victim, family, process)
     words = process.communicate()[1].decode("utf-8", "replace")
     _wait_for_the_end(process.pid)
-    return process.returncode, words
+    return process.returncode, words, was_hit
 
 
-def _kill(victim: str, family: list[int], process: "subprocess.Popen[bytes]") -> None:
-    """Kill one of the processes below the driver, waiting for one to be there."""
+def _kill(victim: str, family: list[int], process: "subprocess.Popen[bytes]") -> bool:
+    """Kill one of the processes below the driver, waiting for one to be there; whether there was one."""
     while process.poll() is None:
         family = list(_family(process.pid)) or family
         matching = [pid for pid in family if _is(victim, pid)]
         if matching:
             # The last worker is one that works; the first is the one that makes the others.
             os.kill(matching[-1], signal.SIGKILL)
-            return
+            return True
         time.sleep(0.01)
+    return False
 
 
 def _is(victim: str, pid: int) -> bool:
