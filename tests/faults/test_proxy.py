@@ -1,5 +1,6 @@
 """The proxy breaks links as it says, at the byte that it says."""
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -47,12 +48,15 @@ def _through(fault: Fault | None, said: bytes) -> tuple[bytes, bool]:
         Proxy(port, fault) as proxy,
         socket.create_connection(("127.0.0.1", proxy.port), timeout=_SECONDS) as connection,
     ):
-        connection.sendall(said)
-        connection.shutdown(socket.SHUT_WR)
         try:
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
             while data := connection.recv(4096):
                 heard += data
-        except ConnectionError:
+        except OSError as error:
+            # A reset may have come before we were done; then there is nothing left to shut down.
+            if not (isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN):
+                raise
             return heard, True
         assert proxy.struck.is_set() == (fault is not None)
     return heard, False
