@@ -30,7 +30,7 @@ UPGRADE ?=
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 
 .PHONY: help setup setup-fuzz demo test evidence check format bench bench-network fuzz simulate rewrite docs lock clean
-.PHONY: chromium git node syncthing valgrind
+.PHONY: chromium etcd git h2load node syncthing valgrind
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | sed 's/bench-%/bench-<name>/' | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -44,8 +44,14 @@ setup-fuzz:
 chromium:
 	@scripts/system-packages chromium
 
+etcd:
+	@scripts/system-packages etcd
+
 git:
 	@scripts/system-packages git
+
+h2load:
+	@scripts/system-packages h2load
 
 node:
 	@scripts/system-packages node
@@ -77,11 +83,14 @@ format: setup ## rewrite the code in the house format
 evidence: setup git ## the full counts behind docs/evidence.md (long)
 	$(PY) -m evidence $(ONLY)
 
-bench: setup git node syncthing ## every benchmark; writes docs/benchmarks.md
+bench: setup etcd git h2load node syncthing ## every benchmark; writes docs/benchmarks.md
 	$(PY) -m benchmarks $(ONLY)
 
 bench-network: setup git node syncthing ## two processes against four peers, and many links on one node (long)
 	$(PY) -m benchmarks network network-links
+
+bench-cluster: setup etcd h2load ## a replicated store against PySyncObj and etcd, and its failover
+	$(PY) -m benchmarks cluster
 
 bench-%: setup git node ## one benchmark
 	$(PY) -m benchmarks $*

@@ -84,6 +84,12 @@ def next_answer(process: subprocess.Popen[str], *, seconds_max: float = START_SE
 
 def answer_of(command: Sequence[str], *, cwd: Path | None = None, seconds_max: float = WORK_SECONDS_MAX) -> Answer:
     """Run a program to its end; its last line is its answer."""
+    said = output_of(command, cwd=cwd, seconds_max=seconds_max)
+    return read_answer(said.strip().rpartition("\n")[2])
+
+
+def output_of(command: Sequence[str], *, cwd: Path | None = None, seconds_max: float = WORK_SECONDS_MAX) -> str:
+    """Run a program to its end; all it said."""
     with running(command, cwd=cwd) as process:
         try:
             said, _ = process.communicate(timeout=seconds_max)
@@ -91,7 +97,7 @@ def answer_of(command: Sequence[str], *, cwd: Path | None = None, seconds_max: f
             raise PeerFailedError(f"not done within {seconds_max} s: {_name(command)}") from expired
         if process.returncode != 0:
             raise PeerFailedError(f"exit code {process.returncode}: {_name(command)}")
-    return read_answer(said.strip().rpartition("\n")[2])
+    return said
 
 
 def read_answer(line: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Peers from PyPI: each in a virtual environment of its own, made from the lock in ``peers/reactive`` and kept.
+"""Peers from PyPI: each in a virtual environment of its own, made from its lock in ``peers`` and kept.
 
 The lock pins every version and every file by its hash. A peer that asks for another Python than ours gets one that is
 on this machine; where there is none, or the peer cannot be installed, the benchmark fails.
@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from benchmarks.material import cache_folder
 from benchmarks.network_processes import PeerFailedError
 
-LOCKS: Final = Path(__file__).resolve().parent / "peers" / "reactive"
+LOCKS: Final = Path(__file__).resolve().parent / "peers"
 PYTHON_NAMES: Final = ("python3.12", "python3.13", "python3.14", "python3", "python")
 
 Version: TypeAlias = tuple[int, int]
@@ -85,10 +85,9 @@ def _require(command: list[str], otherwise: str) -> None:
 
 
 def _lock(peer: str) -> Path:
-    path = LOCKS / f"{peer}.lock"
-    if not path.is_file():
-        raise PeerFailedError(f"there is no lock for {peer}")
-    return path
+    for path in LOCKS.glob(f"*/{peer}.lock"):
+        return path
+    raise PeerFailedError(f"there is no lock for {peer}")
 
 
 def _interpreter(folder: Path) -> Path:

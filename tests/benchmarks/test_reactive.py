@@ -67,7 +67,7 @@ def test_the_snapshot_has_the_size_that_is_shown() -> None:
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_every_package_of_a_peer_is_pinned_by_hash(peer: str) -> None:
-    text = (peer_environments.LOCKS / f"{peer}.lock").read_text(encoding="utf-8")
+    text = (peer_environments.LOCKS / "reactive" / f"{peer}.lock").read_text(encoding="utf-8")
     packages = re.split(r"^(?=\S+==)", text, flags=re.MULTILINE)[1:]
     assert any(package.startswith(f"{peer}=={peer_environments.version_of(peer)} ") for package in packages)
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", package) for package in packages)

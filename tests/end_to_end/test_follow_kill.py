@@ -21,7 +21,7 @@ from tests.conformance import samples
 from tests.end_to_end.command import COMMAND, environment
 
 KILLS = 2
-RECORDS = 1_200
+RECORDS = 700
 BATCH = 100
 """Small, so that there is always something left to be followed."""
 
