@@ -116,7 +116,9 @@ def test_a_named_peer_that_cannot_be_installed_fails_the_benchmark(
     monkeypatch.setattr(peer_environments, "LOCKS", tmp_path)
     with pytest.raises(PeerFailedError, match="no lock for absent"):
         peer_environments.install("absent")
-    (tmp_path / "absent.lock").write_text(f"absent==1 --hash=sha256:{'0' * 64}\n", encoding="utf-8")
+    lock = tmp_path / "peers" / "absent.lock"
+    lock.parent.mkdir()
+    lock.write_text(f"absent==1 --hash=sha256:{'0' * 64}\n", encoding="utf-8")
     # A Python whose environments have a pip that fails, or that makes none.
     python = tmp_path / "python"
     made = 'mkdir -p "$3/bin"; printf "#!/bin/sh\\nexit 1\\n" > "$3/bin/python"; chmod +x "$3/bin/python"'
