@@ -197,6 +197,8 @@ class Dialogue:
         phase.blocks += 1
         phase.heard = block
         if isinstance(block.part, Fallback) or isinstance(phase.said.part, Fallback):
+            # Nothing of it counts, and its questions are not answered in the block that tells everything anew.
+            phase.heard = structs.replace(block, lists=(), narrows=())
             self._restart(block.part)
             return
         if (block.lists or block.narrows) and not phase.tells_plainly:

@@ -454,6 +454,15 @@ def test_nobody_gives_up_twice() -> None:
     assert abort.value.reason is Reason.OUT_OF_PHASE
 
 
+def test_questions_of_a_block_that_gives_up_are_not_answered_in_place_of_what_is_told_anew() -> None:
+    one = opened(initiator=True)
+    one.dialogue.hear(Advertise(part=Fallback(why="no reason"), lists=("X78",), narrows=("2BX",)))
+    block = one.dialogue.next_block()
+    assert isinstance(block.part, Plain)
+    assert block.records
+    assert {record.record for record in block.records} == one.offered().keys()
+
+
 def test_a_stream_without_end_is_given_up() -> None:
     one = opened(initiator=True)
     first = turns = 0
