@@ -459,8 +459,7 @@ def test_questions_of_a_block_that_gives_up_are_not_answered_in_place_of_what_is
     one.dialogue.hear(Advertise(part=Fallback(why="no reason"), lists=("X78",), narrows=("2BX",)))
     block = one.dialogue.next_block()
     assert isinstance(block.part, Plain)
-    assert block.records
-    assert {record.record for record in block.records} == one.offered().keys()
+    assert sum(partition.count for partition in block.partitions) == len(one.offered())
 
 
 def test_a_stream_without_end_is_given_up() -> None:
