@@ -208,8 +208,8 @@ export function encodeHandshake({ peer, session, frameBytesMax }, outbox, settle
 
 /**
  * What the other side said, where it fits this side: the smaller bound, whether it acknowledges writes, how it calls
- * itself as long as its ids mean the same nodes (`run`), and how many writes of this link it has already (`taken`; null
- * if it does not know our outbox). Throws FrameFault naming the field that does not fit.
+ * itself as long as its ids mean the same nodes (`run`), how many writes of this link it has already (`taken`; null if it
+ * does not say), and by which memory (`memory`). Throws FrameFault naming the field that does not fit.
  */
 export function agree(frame, { session, frameBytesMax }) {
   const said = object(parse(frame, 16 * 1024), [
@@ -235,9 +235,10 @@ export function agree(frame, { session, frameBytesMax }) {
   };
   number(said.peer_id);
   for (const [field, isRight] of Object.entries(fits)) if (!isRight) throw new FrameFault(`the handshake fails at ${field}`);
-  const taken = said.features.find((feature) => /^bobbin-taken-[0-9]{1,15}$/.test(feature));
+  const taken = said.features.map((feature) => /^bobbin-taken-([0-9]{1,15})-([0-9a-f.]{1,64})$/.exec(feature)).find(Boolean);
   return {
-    taken: taken === undefined ? null : Number(taken.slice("bobbin-taken-".length)),
+    taken: taken === undefined ? null : Number(taken[1]),
+    memory: taken === undefined ? null : taken[2],
     frameBytesMax: Math.min(frameBytesMax, said.max_frame_size),
     acknowledges: said.features.includes("bobbin-acked-writes"),
     run: said.features.find((feature) => feature.startsWith("bobbin-run-")) ?? null,

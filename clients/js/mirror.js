@@ -10,8 +10,8 @@
  * Events: `update` ({epoch, ids, removed, replaced}), `status` ({status}), `refused` ({reason}).
  *
  * A write is kept until the server says that it has it, over reconnections too, if the server can say so. It is done at
- * most once: what was sent to a server that has been started anew since is given up, since it may have been done. What is
- * given up is told as `refused`, with the `names` of its nodes.
+ * most once: what was sent to a server that has been started anew since, or has forgotten what it had, is given up, since
+ * it may have been done. What is given up is told as `refused`, with the `names` of its nodes.
  */
 
 import {
@@ -74,7 +74,6 @@ export class GraphMirror extends EventTarget {
   #written = 0;
   #outbox = drawName();
   #settled = 0;
-  #sent = 0;
   #run = null;
   #bytesMax = null;
 
@@ -140,7 +139,7 @@ export class GraphMirror extends EventTarget {
     if (this.#writes.length >= this.#options.writesMax) throw new RangeError("too many writes wait already");
     const longest = encodeWrites(Number.MAX_SAFE_INTEGER - 1, Number.MAX_SAFE_INTEGER, writes);
     if (isTooLong(longest, this.#bytesMax)) throw new RangeError(`a write has at most ${this.#bytesMax} bytes in all`);
-    this.#writes.push({ number: this.#written++, writes, run: this.#run });
+    this.#writes.push({ number: this.#written++, writes, run: this.#run, sentTo: null });
     if (this.#last !== null) this.#sendWrite(this.#writes.at(-1));
   }
 
@@ -237,7 +236,6 @@ export class GraphMirror extends EventTarget {
     if (this.#status === "greeting") {
       try {
         this.#agreed = agree(frame, this.#options);
-        this.#run = this.#agreed.run;
         this.#bytesMax = this.#agreed.frameBytesMax;
       } catch (fault) {
         if (!(fault instanceof FrameFault)) throw fault;
@@ -270,6 +268,8 @@ export class GraphMirror extends EventTarget {
       return;
     }
     const isFirst = this.#last === null;
+    // Until now what is shown, and written to, was of the server before.
+    this.#run = this.#agreed.run;
     this.#failures = 0;
     this.#epoch = this.#last = snapshot.epoch;
     clearTimeout(this.#timer);
@@ -305,7 +305,7 @@ export class GraphMirror extends EventTarget {
    * Without a key it goes to its id and tag, if the server is the same one still.
    */
   #sendAgain() {
-    const { run, taken } = this.#agreed;
+    const { run, memory } = this.#agreed;
     for (const write of this.#writes) {
       const isSame = write.run !== null && write.run === run;
       const found = write.writes.map(({ key, id }) => (key !== null ? this.node(key) : isSame ? this.node(id) : undefined));
@@ -313,7 +313,9 @@ export class GraphMirror extends EventTarget {
         const { key, tag } = write.writes[place];
         return node !== undefined && node.tag === tag && node.key === key;
       });
-      if (taken === null && write.number < this.#sent) this.#giveUp(write, "it may have been done: the server does not know");
+      // Only the memory that it was sent to knows whether it was done.
+      const maySend = write.sentTo === null || write.sentTo === memory;
+      if (!maySend) this.#giveUp(write, "it may have been done: the server does not know");
       else if (!isThere) this.#giveUp(write, "it was for a node that is no longer there");
       else write.writes = write.writes.map((one, place) => ({ ...one, id: found[place].id }));
       write.run = run;
@@ -341,7 +343,7 @@ export class GraphMirror extends EventTarget {
       this.#writes = this.#writes.filter((other) => other !== write);
       return;
     }
-    this.#sent = Math.max(this.#sent, write.number + 1);
+    write.sentTo ??= this.#agreed.memory ?? "";
     this.#send(frame);
     this.#ackTimer ??= setTimeout(() => this.#remind(), this.#options.answerMs);
   }

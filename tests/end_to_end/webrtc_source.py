@@ -7,17 +7,18 @@ observer is gone.
 import asyncio
 import json
 import sys
+from contextlib import suppress
 
-from bobbin.errors import PeerError
 from bobbin.reactive.graph import Graph
 from bobbin.reactive.messages import PeerId
 from bobbin.reactive.permissions import OpKind
 from bobbin.runtime.graph_allowances import Allowance
-from bobbin.runtime.graph_host import GraphHost
-from bobbin.runtime.graph_link import LinkSettings, ServedLink
+from bobbin.runtime.graph_host import GraphHost, Tell, Values
 from bobbin.runtime.graph_peers import Identities, token_digest
+from bobbin.runtime.graph_server import GraphServer, ServerSettings
 from bobbin.runtime.signal_client import join
-from bobbin.runtime.webrtc import RtcHub, identify
+from bobbin.runtime.webrtc import RtcHub
+from bobbin.transport.base import TransportError
 from bobbin.wire import address
 
 SOURCE, CALLER = PeerId(11), PeerId(12)
@@ -29,7 +30,7 @@ TOKEN = "a-token-of-the-observer"
 IDENTITIES = Identities(tokens={token_digest(TOKEN): OBSERVER})
 
 
-def make_host() -> GraphHost:
+def make_host(tell: Tell) -> GraphHost:
     """A sum over two cells, a text that grows with it, and a secret."""
     graph = Graph()
     left, right = graph.cell(1, tag="i64", key="left"), graph.cell(2, tag="i64", key="right")
@@ -42,31 +43,38 @@ def make_host() -> GraphHost:
             *(Allowance(OBSERVER, OpKind.READ, key) for key in ("left", "right", "total", "text")),
             Allowance(OBSERVER, OpKind.WRITE, "left"),
         ],
+        tell=tell,
     )
 
 
 async def _main(place: str) -> None:
-    host = make_host()
+    ends: list[str] = []
+    turned: list[str] = []
+    over = asyncio.Event()
+
+    def tell(word: str, values: Values) -> None:
+        if word == "turned-away":
+            turned.append(str(values["reason"]))
+        elif word == "ended":
+            ends.append(str(values["reason"]))
+            over.set()
+
+    host = make_host(tell)
+    server = GraphServer(host, ServerSettings(identities=IDENTITIES))
     async with (
         await join(address.parse(place), SESSION, SOURCE) as client,
         RtcHub(client, accepts=lambda peer: peer == CALLER) as hub,
     ):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        why = "nobody came"
-        turned = 0
-        while why == "nobody came":
-            link = await hub.accept()
-            try:
-                peer, channel = await identify(link, IDENTITIES, timeout_seconds=30)
-            except PeerError:
-                turned += 1
-                continue
-            why = await ServedLink(host, channel, peer, LinkSettings()).run()
+        with suppress(TransportError):
+            # Until the signaling server is gone. Links that were made stay.
+            await server.take_calls(hub)
+        await over.wait()
     nodes = {
         node.key: None if not isinstance(node.value, bytes) else node.value.hex() for node in host.snapshot().nodes
     }
-    sys.stdout.write(json.dumps({"why": why, "turned": turned, "nodes": nodes}) + "\n")
+    sys.stdout.write(json.dumps({"why": ends[0], "turned": len(turned), "nodes": nodes}) + "\n")
 
 
 if __name__ == "__main__":

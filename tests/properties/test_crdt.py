@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.reactive.crdt.clock import HybridClock, StampRefused
+from bobbin.reactive.crdt.guests import Guest
 from bobbin.reactive.crdt.lww import Lww
 from bobbin.reactive.crdt.mv import Mv
 from bobbin.reactive.crdt.plane import TOMBSTONE, Plane
@@ -134,6 +135,8 @@ def test_stamps_grow_and_exceed_everything_that_was_seen(steps: list[tuple[bool,
 
 MEMBERS = (PeerId(1), PeerId(2), PeerId(3))
 GUEST = PeerId(4)
+STRANGER = PeerId(5)
+"""May write the merged cells, and says what it likes of others' parts in them."""
 COUNTER, SEVERAL = NodeId(100), NodeId(101)
 _CELLS = 25
 
@@ -163,6 +166,8 @@ class _World:
         self.book = _Book()
         self.now = 1_000
         self.planes: dict[PeerId, Plane] = {}
+        self.guests: dict[PeerId, dict[PeerId, Guest]] = {}
+        """By receiver, those whom it believes nothing but their own part."""
         self.flying: list[tuple[PeerId, PeerId, CrdtSync]] = []
         self.numbers = 0
         self.collected = False
@@ -174,11 +179,14 @@ class _World:
         plane.declare(COUNTER, Kind.PN_COUNTER, now_us=self.now)
         plane.declare(SEVERAL, Kind.MV, now_us=self.now)
         self.planes[peer] = plane
+        self.guests[peer] = {one: Guest(plane, one) for one in (GUEST, STRANGER) if one != peer}
 
     def step(self) -> None:
         self.now += self.random.choice((0, 0, 1, 5))
         plane = self.planes[self.random.choice(tuple(self.planes))]
-        match self.random.randrange(20):
+        match self.random.randrange(21):
+            case 20:
+                self._lie(plane.own)
             case 0 | 1:
                 self._write(plane)
             case 2 | 3:
@@ -264,7 +272,24 @@ class _World:
         if fate < 0.85:
             self._take(sender, receiver, frame)
 
+    def _lie(self, receiver: PeerId) -> None:
+        """What was never written is said to have been, by others, and by nobody."""
+        claimed = {PeerId(self.random.randint(1, 9)): 2**40 for _ in range(3)} | {MEMBERS[0]: 2**41}
+        claimed.pop(STRANGER, None)
+        counter = encode(PnCounter(claimed, {MEMBERS[1]: 2**42}))
+        several = encode(Mv([(frozenset(claimed.items()), b"a lie"), (frozenset({(MEMBERS[2], 1)}), b"another")]))
+        stamp = Stamp(self.now, self.random.randrange(3), STRANGER)
+        lies = CrdtOperation(COUNTER, None, stamp, counter), CrdtOperation(SEVERAL, None, stamp, several)
+        frontier = ((MEMBERS[0], Stamp(self.now, 2**20, MEMBERS[0])), (STRANGER, stamp))
+        self._take(STRANGER, receiver, CrdtSync(lies, frontier))
+
     def _take(self, sender: PeerId, receiver: PeerId, frame: CrdtSync) -> None:
+        guest = self.guests[receiver].get(sender)
+        self._merge(sender, receiver, frame if guest is None else guest.admit(frame))
+        for peer, waiting in self.guests[receiver].items():
+            self._merge(peer, receiver, waiting.release())
+
+    def _merge(self, sender: PeerId, receiver: PeerId, frame: CrdtSync) -> None:
         plane = self.planes[receiver]
         before = {name: plane.state(name) for name in plane.names()}
         merged = plane.ingest(frame, sender=sender, now_us=self._time())
@@ -316,7 +341,10 @@ def _run(seed: int, steps: int) -> None:
     members = [world.planes[peer] for peer in MEMBERS]
     assert len({one.state(SEVERAL) for one in members}) == len({one.state(COUNTER) for one in members}) == 1
     for plane in members:
-        assert all(plane.sync_for(other).operations == () for other in MEMBERS if other != plane.own), seed
+        for other in MEMBERS:
+            # The stranger has never said how much of what it says there is.
+            due = [one for one in plane.sync_for(other).operations if one.stamp.peer != STRANGER]
+            assert other == plane.own or due == [], seed
         plane.collect()
         assert set(_cells(plane)) == {name for name in plane._cells if name not in (COUNTER, SEVERAL)}, (
             "all is forgotten"

@@ -99,10 +99,15 @@ def test_nothing_is_requested_twice_or_without_being_advertised(seed: int) -> No
     for side, other in (("left", "right"), ("right", "left")):
         claimed = {claim.record for block in meeting.advertised(other) for claim in block.records}
         held = {one.hash for one in (world.here if side == "left" else world.there)}
+        asked: list[str] = []
         for name, message in meeting.said:
             if name == side and isinstance(message, Request):
                 assert set(message.records) <= claimed
                 assert not set(message.records) & held
+                asked += message.records
+        assert len(set(asked)) == len(asked), "something was asked for twice"
+        received = {response.record for part in meeting.transferred(other) for response in part.responses}
+        assert received <= set(asked), "something came that nobody had asked for"
         for part in meeting.transferred(other):
             for response in part.responses:
                 assert response.record not in sent[other]

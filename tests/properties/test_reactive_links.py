@@ -142,6 +142,8 @@ def test_a_mirror_is_always_some_view_that_was_whatever_arrives(seed: int, rule:
                 assert _sight(mirror.replica) == history[mirror.epoch]
             if any(isinstance(effect, Send) for effect in effects) and random.random() < 0.7:
                 frames.append(source.view.snapshot())
+                # It may be an epoch of its own.
+                history[source.view.epoch] = source.sight
     mirror.step(Received(source.view.snapshot()))
     assert mirror.phase is MirrorPhase.LIVE
     assert _sight(mirror.replica) == source.sight

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Final
 from unittest.mock import patch
 
+from msgspec import structs
+
 from bobbin.reactive import publisher
 from bobbin.reactive.handshake import Capabilities
 from bobbin.reactive.link_effects import Write
@@ -24,11 +26,13 @@ from bobbin.reactive.messages import (
     Snapshot,
 )
 from bobbin.reactive.mirror import Mirror, MirrorPhase
+from bobbin.reactive.outbox import TakenFrames, TakenWrites
 from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 from bobbin.reactive.projection import Projection
 from bobbin.reactive.publisher import Publisher
 from bobbin.reactive.replica import Replica
 from bobbin.simulator.batch import run_block
+from bobbin.wire.lazily import conversation
 
 SEEDS_MAX: Final = 400
 
@@ -39,7 +43,7 @@ _project = Projection.project
 _receive = Mirror._receive
 _replace = Replica.replace
 _snapshot = Projection.snapshot
-_greet_mirror = Mirror._take_greeting
+_memory_of = TakenWrites.of
 _take_greeting = Publisher._take_greeting
 
 
@@ -151,19 +155,41 @@ def _let_readers_write(self: Publisher, op: RemoteOp, *, is_cell: bool) -> bool:
 
 
 def _take_writes_as_they_come(self: Publisher, delta: Delta) -> None:
-    self._taken = self._owes_ack = delta.epoch
+    self._owes_ack = delta.epoch
+    self._remember(delta.epoch)
     writes = tuple(operation for operation in delta.operations if self._may_write(operation))
     if writes:
         self._effects.append(Write(writes))
 
 
-def _forget_writes_with_the_link(self: Publisher) -> int:
-    return self._taken
+def _forget_with_the_link(self: TakenWrites, peer: PeerId, name: str) -> TakenFrames:
+    return TakenFrames(_memory_of(self, peer, name).memory)
 
 
-def _repeat_to_whoever_comes(self: Mirror, capabilities: Capabilities) -> None:
-    _greet_mirror(self, capabilities)
-    self._is_known = True
+def _call_every_memory_the_same(self: TakenWrites, peer: PeerId, name: str) -> TakenFrames:
+    kept = _memory_of(self, peer, name)
+    if kept.memory != "0":
+        self._peers[peer][name] = kept = TakenFrames("0")
+    return kept
+
+
+def _repeat_to_whoever_comes(self: Mirror, aimed: object) -> bool:
+    del self, aimed
+    return True
+
+
+def _write_to_whoever_has_the_id(self: Mirror, frame: Delta, aimed: object) -> tuple[Operation, ...]:
+    del self, aimed
+    return frame.operations
+
+
+def _take_stale_values_for_fresh(message: Message) -> tuple[Message, ...]:
+    if not isinstance(message, Snapshot):
+        return (message,)
+    fresh = [
+        structs.replace(node, state=NodeState.RESOLVED) if node.value is not None else node for node in message.nodes
+    ]
+    return (structs.replace(message, nodes=tuple(fresh)),)
 
 
 def _believe_a_name(self: Publisher, capabilities: Capabilities) -> None:
@@ -213,8 +239,15 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "lets everybody write": (Publisher, "_grants", _grant_everything),
     "lets readers write": (Publisher, "_grants", _let_readers_write),
     "does a write twice": (Publisher, "_take_writes", _take_writes_as_they_come),
-    "forgets with the link which writes it has": (Publisher, "_through", _forget_writes_with_the_link),
-    "repeats to a new source what the old one may have done": (Mirror, "_take_greeting", _repeat_to_whoever_comes),
+    "forgets with the link which writes it has": (TakenWrites, "of", _forget_with_the_link),
+    "takes a new memory of writes for the old one": (TakenWrites, "of", _call_every_memory_the_same),
+    "repeats to a new source what the old one may have done": (Mirror, "_may_send", _repeat_to_whoever_comes),
+    "writes to whoever has the id now": (Mirror, "_find", _write_to_whoever_has_the_id),
+    "shows old values as new where a form has no word for it": (
+        conversation,
+        "to_canonical",
+        _take_stale_values_for_fresh,
+    ),
     "believes a claimed name": (Publisher, "_take_greeting", _believe_a_name),
     "keeps everything for the slow": (Publisher, "_tell", _tell_without_bound),
     "sends what waited after the snapshot": (Publisher, "_owe_snapshot", _keep_what_waits),

@@ -35,6 +35,9 @@ export class FakeSocket {
   }
 }
 
+const FEATURES = ["json-base64", "bobbin-acked-writes"];
+
+/** Of a server that has nothing of our outbox yet. */
 export const HANDSHAKE = Object.freeze({
   protocol_id: "lazily-ipc",
   protocol_major_version: 1,
@@ -44,13 +47,16 @@ export const HANDSHAKE = Object.freeze({
   ordered_reliable: true,
   peer_id: 0,
   session_id: "graph",
-  features: ["json-base64", "bobbin-acked-writes"],
+  features: [...FEATURES, "bobbin-taken-0-a.1"],
 });
 
-/** Of a server that knows the outbox, and has so many frames of this link already. */
-export const knowing = (taken, ...features) => ({
+/** Of a server that has so many frames of this link already, by the same memory. */
+export const knowing = (taken, ...features) => remembering("a.1", taken, ...features);
+
+/** The same, by another memory. */
+export const remembering = (memory, taken, ...features) => ({
   ...HANDSHAKE,
-  features: [...HANDSHAKE.features, `bobbin-taken-${taken}`, ...features],
+  features: [...FEATURES, `bobbin-taken-${taken}-${memory}`, ...features],
 });
 
 export const node = (id, text, key) => ({

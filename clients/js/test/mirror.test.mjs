@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
 import { GraphMirror } from "../mirror.js";
-import { FakeSocket, HANDSHAKE, cellSet, delta, knowing, node, snapshot } from "./fake_socket.js";
+import { FakeSocket, HANDSHAKE, cellSet, delta, knowing, node, remembering, snapshot } from "./fake_socket.js";
 
 mock.timers.enable({ apis: ["setTimeout"] });
 
@@ -202,6 +202,20 @@ test("without a key a write goes to its id again only if the server is the same 
   }
 });
 
+test("what is written while the snapshot of another server is awaited was meant for the old one", () => {
+  const { mirror, socket } = live({}, [...HANDSHAKE.features, "bobbin-run-1"]);
+  const second = again(socket);
+  second.say(remembering("b.1", 0, "bobbin-run-2"));
+  mirror.write(2, "for the old one");
+  mirror.write("x/a", "by its key");
+  second.say(snapshot(1, node(2, "perhaps another"), node(1, "a", "x/a")));
+  assert.deepEqual(
+    writes(second).map(({ ops }) => ops),
+    [[], [cellSet(1, "by its key")]],
+  );
+  mirror.close();
+});
+
 test("a write for a node that is gone goes nowhere, and that is said", () => {
   const { mirror, socket } = live();
   const reasons = [];
@@ -246,24 +260,43 @@ test("what the server has already is not sent again, and what it has not, is", (
   mirror.close();
 });
 
-test("a server that does not know the outbox is not sent again what another may have done, and is sent the rest", () => {
+for (const [what, greeting] of [
+  ["remembers nothing", { ...HANDSHAKE, features: ["json-base64", "bobbin-acked-writes"] }],
+  ["was started anew", remembering("b.1", 0)],
+  ["has forgotten the outbox", remembering("a.2", 0)],
+]) {
+  test(`a server that ${what} is not sent again what may have been done, and is sent the rest`, () => {
+    const { mirror, socket } = live();
+    const lost = [];
+    mirror.addEventListener("refused", ({ names }) => lost.push(names));
+    mirror.write("x/a", "sent");
+    socket.lose();
+    lost.length = 0;
+    mirror.write("x/a", "kept");
+    mock.timers.tick(15_000);
+    const second = FakeSocket.newest;
+    second.open();
+    second.say(greeting);
+    second.say(snapshot(1, node(1, "a", "x/a")));
+    assert.deepEqual(writes(second), [
+      { base_epoch: 0, epoch: 1, ops: [] },
+      { base_epoch: 1, epoch: 2, ops: [cellSet(1, "kept")] },
+    ]);
+    assert.deepEqual(lost, [["x/a"]]);
+    mirror.close();
+  });
+}
+
+test("a write goes again to the memory that it went to, and to no other", () => {
   const { mirror, socket } = live();
-  const lost = [];
-  mirror.addEventListener("refused", ({ names }) => lost.push(names));
-  mirror.write("x/a", "sent");
-  socket.lose();
-  lost.length = 0;
-  mirror.write("x/a", "kept");
-  mock.timers.tick(15_000);
-  const second = FakeSocket.newest;
-  second.open();
-  second.say(HANDSHAKE);
-  second.say(snapshot(1, node(1, "a", "x/a")));
-  assert.deepEqual(writes(second), [
-    { base_epoch: 0, epoch: 1, ops: [] },
-    { base_epoch: 1, epoch: 2, ops: [cellSet(1, "kept")] },
-  ]);
-  assert.deepEqual(lost, [["x/a"]]);
+  mirror.write("x/a", "one");
+  let last = socket;
+  for (const [memory, ops] of [["a.1", [cellSet(1, "one")]], ["b.1", []], ["a.1", []]]) {
+    last = again(last);
+    last.say(remembering(memory, 0));
+    last.say(snapshot(1, node(1, "a", "x/a")));
+    assert.deepEqual(writes(last), [{ base_epoch: 0, epoch: 1, ops }]);
+  }
   mirror.close();
 });
 

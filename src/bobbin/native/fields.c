@@ -66,9 +66,16 @@ static Saying what_to_say(const LzContext *context, LzPresence presence, uint32_
     case LZ_UNLESS_SHM:
         return is_absent || is_null || lz_is_text(context->document, value, "shm") ? SAY_NOTHING : SAY_VALUE;
     case LZ_REQUIRED:
+    case LZ_REQUIRED_LIST:
     default:
         return is_absent ? REFUSE : SAY_VALUE;
     }
+}
+
+static bool write_field(LzContext *context, const LzField *field, uint32_t value)
+{
+    return field->presence == LZ_REQUIRED_LIST ? lz_write_list(context, value, field->write)
+                                               : field->write(context, value);
 }
 
 bool lz_write_found(LzContext *context, uint32_t object, const LzField *fields, size_t count, uint32_t *found)
@@ -88,7 +95,7 @@ bool lz_write_found(LzContext *context, uint32_t object, const LzField *fields, 
         lz_put_text(context->output, "\":");
         if (saying == SAY_NULL)
             lz_put_text(context->output, "null");
-        else if (!fields[i].write(context, found[i]))
+        else if (!write_field(context, &fields[i], found[i]))
             return false;
         before = ',';
     }

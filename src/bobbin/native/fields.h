@@ -23,6 +23,8 @@ typedef bool (*LzWrite)(LzContext *context, uint32_t token);
 
 typedef enum {
     LZ_REQUIRED,
+    /* Required, and a list of what `write` takes. */
+    LZ_REQUIRED_LIST,
     /* Left out when it is absent or null. */
     LZ_OPTIONAL,
     /* Left out when it is absent; null is refused. */

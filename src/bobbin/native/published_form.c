@@ -105,21 +105,6 @@ static bool write_operation(LzContext *context, uint32_t token)
 
 /* ---- messages --------------------------------------------------------------------------------------------------- */
 
-static bool write_nodes(LzContext *context, uint32_t token)
-{
-    return lz_write_list(context, token, write_node);
-}
-
-static bool write_edges(LzContext *context, uint32_t token)
-{
-    return lz_write_list(context, token, lz_write_edge);
-}
-
-static bool write_operations(LzContext *context, uint32_t token)
-{
-    return lz_write_list(context, token, write_operation);
-}
-
 static bool write_replicated(LzContext *context, uint32_t token)
 {
     static const LzField fields[] = {
@@ -131,27 +116,22 @@ static bool write_replicated(LzContext *context, uint32_t token)
     return lz_write_struct(context, token, fields, LZ_COUNT(fields));
 }
 
-static bool write_replicated_list(LzContext *context, uint32_t token)
-{
-    return lz_write_list(context, token, write_replicated);
-}
-
 bool lz_write_published_message(LzContext *context, LazilyFfiMessageKind *kind)
 {
     static const LzField snapshot[] = {
         {"epoch", lz_write_u64, LZ_REQUIRED},
-        {"nodes", write_nodes, LZ_REQUIRED},
-        {"edges", write_edges, LZ_REQUIRED},
+        {"nodes", write_node, LZ_REQUIRED_LIST},
+        {"edges", lz_write_edge, LZ_REQUIRED_LIST},
         {"roots", lz_write_ids, LZ_REQUIRED},
     };
     static const LzField delta[] = {
         {"base_epoch", lz_write_u64, LZ_REQUIRED},
         {"epoch", lz_write_u64, LZ_REQUIRED},
-        {"ops", write_operations, LZ_REQUIRED},
+        {"ops", write_operation, LZ_REQUIRED_LIST},
     };
     static const LzField crdt_sync[] = {
         {"frontier", lz_write_frontier, LZ_LEFT_OUT},
-        {"ops", write_replicated_list, LZ_REQUIRED},
+        {"ops", write_replicated, LZ_REQUIRED_LIST},
     };
     static const LzField resync_request[] = {{"from_epoch", lz_write_u64, LZ_REQUIRED}};
     static const LzField outbox_ack[] = {{"through_epoch", lz_write_u64, LZ_REQUIRED}};

@@ -14,8 +14,8 @@ outlives its connections: what it knows stays readable when one ends, and the sn
 * A write that waits for another link goes to the node that it was meant for, which is found by its key and tag: ids
   are given again. A node without a key is found by its id and tag, as long as the source says that it is the same one
   still (``RUN``). A write that finds none of its nodes is given up.
-* Where the outbox has a name, a write is done at most once: what was sent and not acknowledged is sent again to a
-  source that knows the outbox, and given up towards one that does not, since it may have been done.
+* Where the outbox has a name, a write is done at most once: what was sent and not acknowledged is sent again where the
+  source has the same memory of it (``outbox``) as it had then, and given up elsewhere, since it may have been done.
 * What is given up is told (``LOST_WRITE``), and its frame stays, without operations, so that numbers have no gap.
 
 ==============  ==========================================  ============================================
@@ -138,6 +138,8 @@ class _Aimed(Struct, frozen=True):
     run: str | None
     nodes: tuple[tuple[str | None, str] | None, ...]
     """Key and tag of each; None for an id that was not known when it was written to. None at all: it is given up."""
+    sent_to: str | None = None
+    """The memory that it was sent to, under no name where the source said none; None until it is sent."""
 
 
 _LINKED: Final = frozenset({MirrorPhase.AWAITING, MirrorPhase.LIVE, MirrorPhase.RESYNCING})
@@ -162,12 +164,12 @@ class Mirror:
         """By the epoch of a frame that is kept."""
         self._settled = 0
         """How many frames were settled when this link began. Its frames are counted from there."""
-        self._sent = 0
-        """The epoch of the last frame that was ever sent to be acknowledged."""
-        self._is_known = False
-        """Whether the source on this link knows the outbox."""
+        self._memory: str | None = None
+        """By which the source on this link knows what it has of the outbox."""
         self._run: str | None = None
         """How the source called itself on the last link."""
+        self._shown_run: str | None = None
+        """How the one did whose graph is shown: there may be another link already, and no snapshot on it yet."""
         self._tokens: Final = count(1)
         self._answer_token: int | None = None
         """Of the timer for whatever answer is due."""
@@ -233,7 +235,7 @@ class Mirror:
         self._last = None
         self._rule = self.config.rule
         self._settled = self._outbox.settled
-        self._is_known = False
+        self._memory = None
         own, name = self.config.capabilities, self.config.outbox
         if own is None:
             self._become(MirrorPhase.AWAITING)
@@ -260,8 +262,8 @@ class Mirror:
         self._run = next((feature for feature in capabilities.features if feature.startswith(RUN)), None)
         taken = None if self.config.outbox is None else taken_in(capabilities.features)
         if taken is not None:
-            self._is_known = True
-            self._forget(self._settled + taken)
+            self._memory = taken.memory
+            self._forget(self._settled + taken.through)
         self._become(MirrorPhase.AWAITING)
 
     def _become(self, phase: MirrorPhase) -> None:
@@ -328,6 +330,7 @@ class Mirror:
             # To ask again would be to be told the same again.
             self._close("snapshot", wrong)
             return
+        self._shown_run = self._run
         nodes = tuple(self.replica.nodes)
         self._effects.append(Updated(epoch=snapshot.epoch, nodes=nodes, structure=True, replaced=True))
         self._become_live(snapshot.epoch)
@@ -384,7 +387,7 @@ class Mirror:
         frame = self._outbox.append(writes)
         nodes = [self.replica.nodes.get(write.id) for write in writes]
         meant = [None if node is None else (node.key, node.tag) for node in nodes]
-        self._aims[frame.epoch] = _Aimed(self._run, tuple(meant))
+        self._aims[frame.epoch] = _Aimed(self._shown_run, tuple(meant))
         if self.phase in _LINKED and self._last is not None:
             self._send_write(frame)
 
@@ -398,21 +401,24 @@ class Mirror:
 
     def _aim_again(self) -> None:
         """Whoever is there now may be another source than the one that was written to, and an id another node's."""
-        may_repeat = self._is_known or self.config.outbox is None
 
         def aim(frame: Delta) -> tuple[Operation, ...]:
             aimed = self._aims[frame.epoch]
             found = self._find(frame, aimed)
-            if frame.epoch <= self._sent and not may_repeat:
+            if not self._may_send(aimed):
                 self._give_up(frame, "it may have been written or not, and the source does not know")
                 return ()
             if found is None:
                 self._give_up(frame, "it is no longer there, or some of it")
                 return ()
-            self._aims[frame.epoch] = _Aimed(self._run, aimed.nodes)
+            self._aims[frame.epoch] = structs.replace(aimed, run=self._run)
             return found
 
         self._outbox.readdress(aim)
+
+    def _may_send(self, aimed: _Aimed) -> bool:
+        """Whether a frame cannot have been taken elsewhere, or by somebody here who no longer knows."""
+        return self.config.outbox is None or aimed.sent_to in (None, self._memory)
 
     def _find(self, frame: Delta, aimed: _Aimed) -> tuple[Operation, ...] | None:
         found: list[Operation] = []
@@ -447,7 +453,7 @@ class Mirror:
         ids = [write.id for write in frame.operations if isinstance(write, CellSet)]
         names = [meant[0] if meant and meant[0] else str(id) for id, meant in zip(ids, aimed.nodes, strict=True)]
         self._effects.append(Notify(Refused(LOST_WRITE, f"{', '.join(names)}: {why}")))
-        self._aims[frame.epoch] = _Aimed(self._run, ())
+        self._aims[frame.epoch] = structs.replace(aimed, run=self._run, nodes=())
 
     def _forget(self, through: int) -> None:
         self._outbox.acknowledge(through)
@@ -455,7 +461,9 @@ class Mirror:
 
     def _send_write(self, frame: Delta) -> None:
         if self.agreed is not None and ACKED_WRITES in self.agreed.features:
-            self._sent = max(self._sent, frame.epoch)
+            aimed = self._aims[frame.epoch]
+            if aimed.sent_to is None:
+                self._aims[frame.epoch] = structs.replace(aimed, sent_to=self._memory or "")
             number = frame.base_epoch - self._settled
             self._effects.append(Send(Delta(number, number + 1, frame.operations)))
             if self._ack_token is None:

@@ -5,12 +5,15 @@ acknowledged is sent again, in order. The receiver takes a frame only if it is t
 harmless. A mirror keeps its writes so, towards a graph that acknowledges them.
 
 That holds over links as well, where the outbox has a name: the side of the graph remembers how far it has taken each
-(``TakenWrites``), and says so in its handshake. One that does not know the outbox may have forgotten it, or be another.
+(``TakenWrites``), and says so in its handshake. Each such memory has a name, too, which it gets when it begins, on the
+first link of an outbox: after a restart, or where it was forgotten, it begins anew under another name. What a frame
+says goes to one memory only, so a frame that was sent to one is never sent to another, which cannot know of it.
 """
 
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -23,10 +26,10 @@ ACKED_WRITES: Final = "bobbin-acked-writes"
 OUTBOX: Final = "bobbin-outbox-"
 """How the feature begins by which an observer names its outbox, and says how many of its frames are settled."""
 TAKEN: Final = "bobbin-taken-"
-"""How the feature begins by which a source says that it knows the outbox, and how many frames of this link it has."""
+"""How the feature begins by which a source says how many frames of this link it has, and which memory says so."""
 
 _NAMED: Final = re.compile(re.escape(OUTBOX) + r"([0-9a-f]{16,64})-([0-9]{1,15})", re.ASCII)
-_TAKEN: Final = re.compile(re.escape(TAKEN) + r"([0-9]{1,15})", re.ASCII)
+_TAKEN: Final = re.compile(re.escape(TAKEN) + r"([0-9]{1,15})-([0-9a-f.]{1,64})", re.ASCII)
 
 Aim: TypeAlias = Callable[[Delta], tuple[Operation, ...]]
 """What a frame says to another receiver."""
@@ -54,33 +57,79 @@ def named_in(features: Iterable[str]) -> NamedOutbox | None:
     return None
 
 
-def taken_in(features: Iterable[str]) -> int | None:
-    """How many frames of this link a source has already; None where it does not know the outbox."""
-    return next((int(found[1]) for feature in features if (found := _TAKEN.fullmatch(feature)) is not None), None)
+class Taken(Struct, frozen=True):
+    """What a source says of an observer's outbox when a link begins."""
+
+    through: int
+    """So many frames of this link were taken already, on earlier ones."""
+    memory: str
+    """Of which frames were taken: the same name, the same memory."""
+
+    @property
+    def feature(self) -> str:
+        """As the handshake has it."""
+        return f"{TAKEN}{self.through}-{self.memory}"
+
+
+def taken_in(features: Iterable[str]) -> Taken | None:
+    """What a source has of the outbox; None where it remembers nothing from one link to the next."""
+    for feature in features:
+        if (found := _TAKEN.fullmatch(feature)) is not None:
+            return Taken(int(found[1]), found[2])
+    return None
+
+
+class TakenFrames:
+    """The memory of one outbox: all links over which its frames come have the same one."""
+
+    def __init__(self, memory: str = "") -> None:
+        self.memory: Final = memory
+        self.through = 0
+        """So many frames were taken, or given up there."""
+
+    def take(self, through: int) -> None:
+        """Remember that so many were."""
+        self.through = max(through, self.through)
 
 
 class TakenWrites:
-    """How far each outbox was taken, over all links. Bounded: what was in no use for longest is forgotten."""
+    """How far each outbox was taken, over all links. Bounded: what was in no use for longest is forgotten.
 
-    def __init__(self, *, per_peer_max: int = 256, peers_max: int = 1_024) -> None:
+    A link keeps the memory that it has begun with, so that several links of one outbox agree even when it is forgotten
+    here. The next one gets another.
+    """
+
+    def __init__(self, name: str, *, per_peer_max: int = 256, peers_max: int = 1_024) -> None:
+        """``name``: hexadecimal digits, and other ones after each start."""
+        self._name: Final = name
+        self._numbers: Final = count(1)
         self._per_peer_max: Final = per_peer_max
         self._peers_max: Final = peers_max
-        self._peers: Final[dict[PeerId, dict[str, int]]] = {}
+        self._peers: Final[dict[PeerId, dict[str, TakenFrames]]] = {}
         """Both in the order of their last use."""
 
-    def through(self, peer: PeerId, name: str) -> int | None:
-        """How many frames of an outbox were taken; None for one that is not known."""
-        return self._peers.get(peer, {}).get(name)
+    def of(self, peer: PeerId, name: str) -> TakenFrames:
+        """The memory of an outbox, which begins now if there is none."""
+        return self.use(peer, name) or self._begin(peer, name)
 
-    def take(self, peer: PeerId, name: str, through: int) -> None:
-        """Remember that so many frames were taken, or given up there."""
+    def use(self, peer: PeerId, name: str) -> TakenFrames | None:
+        """The memory of an outbox, which is in use; None if there is none, or none any more."""
+        boxes = self._peers.get(peer)
+        frames = None if boxes is None else boxes.pop(name, None)
+        if boxes is not None and frames is not None:
+            self._peers[peer] = self._peers.pop(peer)
+            boxes[name] = frames
+        return frames
+
+    def _begin(self, peer: PeerId, name: str) -> TakenFrames:
         boxes = self._peers.pop(peer, {})
         self._peers[peer] = boxes
-        boxes[name] = max(through, boxes.pop(name, 0))
+        boxes[name] = frames = TakenFrames(f"{self._name}.{next(self._numbers):x}")
         if len(boxes) > self._per_peer_max:
             del boxes[next(iter(boxes))]
         if len(self._peers) > self._peers_max:
             del self._peers[next(iter(self._peers))]
+        return frames
 
 
 class Outbox:

@@ -4,7 +4,8 @@ The view is what a graph would look like that had only the nodes the peer may re
 the roots among them. Filtering is done here, on values, before anything is encoded, so no channel can forget it.
 
 * The epoch of a view grows by one with each change that can be seen, and with nothing else: who may read nothing of a
-  flush cannot tell that there was one.
+  flush cannot tell that there was one. Only a snapshot with something stale in it is an epoch of its own, too: some
+  forms tell what is stale in a delta behind it, and nobody who has missed the snapshot may take that for a change.
 * A node that is granted later arrives as one that was added, with its edges; one that is revoked leaves as one that
   was removed. There is no other sign of either, and no gap.
 * Where a snapshot is made and where deltas lead is the same state, epoch for epoch.
@@ -80,9 +81,11 @@ class Projection:
         """
         self.refresh()
         truth, seen = self._truth, sorted(self._visible)
-        nodes = truth.nodes
+        nodes = tuple([truth.nodes[id] for id in seen])
         roots = tuple(filter(truth.is_root, seen))
-        return Snapshot(self.epoch, tuple([nodes[id] for id in seen]), tuple(self._edges(seen)), roots)
+        if any(node.state is NodeState.DIRTY for node in nodes):
+            self.epoch += 1
+        return Snapshot(self.epoch, nodes, tuple(self._edges(seen)), roots)
 
     def _edges(self, seen: list[NodeId]) -> Iterable[Edge]:
         """Those between two nodes that are seen, looked for where there is less to look through."""

@@ -8,6 +8,7 @@ and no thread. One publisher is one connection: a new connection gets a new one.
 * The peer is whoever the connection was authenticated as. A handshake that claims another id fails.
 * At most ``in_flight_max`` messages are with the transport, one snapshot among them. What waits here is bounded, too:
   an observer that does not keep up loses what waits and gets one snapshot when it can take it, made at that moment.
+  Who asks for one that is on its way gets that one.
 * A frame of writes is taken once, where it is acknowledged: over all links, if the observer has named its outbox.
 * An observer may write cells, by a delta of nothing else, and trigger effects; each needs its own grant. Whatever else
   it sends is dropped and changes nothing.
@@ -24,6 +25,7 @@ any            ``Lost``                                 ``CLOSED``
 """
 
 from collections import deque
+from collections.abc import Callable
 from enum import StrEnum, unique
 from typing import Final, TypeGuard, assert_never
 
@@ -63,6 +65,7 @@ from bobbin.reactive.messages import (
     CrdtSync,
     Delta,
     Message,
+    NodeId,
     NodeRemove,
     Operation,
     OutboxAck,
@@ -70,7 +73,7 @@ from bobbin.reactive.messages import (
     ResyncRequest,
     Snapshot,
 )
-from bobbin.reactive.outbox import ACKED_WRITES, TAKEN, NamedOutbox, TakenWrites, named_in
+from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, Taken, TakenFrames, TakenWrites, named_in
 from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 from bobbin.reactive.projection import Projection, Truth
 from bobbin.reactive.replica import Replica
@@ -120,8 +123,12 @@ class Publisher:
         truth: Truth,
         permissions: PeerPermissions,
         taken: TakenWrites | None = None,
+        is_cell: Callable[[NodeId], bool] | None = None,
     ) -> None:
-        """``peer``: as whom the connection was authenticated. ``taken``: what all links know of writes."""
+        """``peer``: as whom the connection was authenticated. ``taken``: what all links know of writes.
+
+        ``is_cell``: what can be written. By default what is a root, which a cell is as long as its value can be shown.
+        """
         self.config: Final = config
         self.peer: Final = peer
         self.phase = PublisherPhase.WAITING
@@ -130,6 +137,7 @@ class Publisher:
         """The last epoch that the observer has said it has."""
         self._truth: Final = truth
         self._permissions: Final = permissions
+        self._is_cell: Final = is_cell or truth.is_root
         self._view: Projection | None = None
         self._outbox: Final[deque[Delta]] = deque()
         self._outbox_bytes = 0
@@ -138,11 +146,13 @@ class Publisher:
         self._owes_ack: int | None = None
         self._in_flight: Final[deque[bool]] = deque()
         """What is with the transport, in order: of each message whether it is a snapshot."""
-        self._taken = 0
-        """How many frames of writes were taken here, where they are acknowledged."""
-        self._taken_before: Final = taken
+        self._snapshot_epoch: int | None = None
+        """Of the last snapshot."""
+        self._memories: Final = taken
         self._named: NamedOutbox | None = None
         """The observer's outbox, where it names one and that can be remembered."""
+        self._taken = TakenFrames()
+        """Which frames of writes were taken, where they are acknowledged: of the outbox, else of this link."""
         self._undecodable = 0
         self._effects: list[PublisherEffect] = []
 
@@ -220,19 +230,19 @@ class Publisher:
             return
         known = self._recognise(capabilities) if ACKED_WRITES in self.agreed.features else None
         # It must hear of it now: once it has a snapshot, it sends what it still has.
-        told = own if known is None else structs.replace(own, features=(*own.features, f"{TAKEN}{known}"))
+        told = own if known is None else structs.replace(own, features=(*own.features, known.feature))
         self._effects.append(Greet(told))
         self._become_live()
 
-    def _recognise(self, capabilities: Capabilities) -> int | None:
-        """How many frames of this link are known already; None if its outbox was not known so far."""
-        named = None if self._taken_before is None else named_in(capabilities.features)
-        if named is None or self._taken_before is None:
+    def _recognise(self, capabilities: Capabilities) -> Taken | None:
+        """What is remembered of the observer's outbox, from now on at the latest; None if it has named none."""
+        named = None if self._memories is None else named_in(capabilities.features)
+        if named is None or self._memories is None:
             return None
         self._named = named
-        before = self._taken_before.through(self.peer, named.name)
-        self._taken_before.take(self.peer, named.name, named.settled)
-        return None if before is None else self._through()
+        self._taken = self._memories.of(self.peer, named.name)
+        self._taken.take(named.settled)
+        return Taken(self._through(), self._taken.memory)
 
     def _become_live(self) -> None:
         assert self.phase is PublisherPhase.WAITING
@@ -266,7 +276,8 @@ class Publisher:
             return
         match message:
             case ResyncRequest():
-                self._owe_snapshot()
+                if not self._is_coming():
+                    self._owe_snapshot()
             case OutboxAck(through):
                 self.acknowledged = max(through, self.acknowledged or 0)
             case Delta():
@@ -286,19 +297,23 @@ class Publisher:
                 # Sent again, or after one that was lost: the acknowledgement tells the peer where to go on.
                 self._owes_ack = through
                 return
-            self._taken = self._owes_ack = delta.epoch
-            if self._named is not None and self._taken_before is not None:
-                self._taken_before.take(self.peer, self._named.name, self._named.settled + delta.epoch)
+            self._owes_ack = delta.epoch
+            self._remember(delta.epoch)
         writes = tuple(operation for operation in delta.operations if self._may_write(operation))
         if writes:
             self._effects.append(Write(writes))
 
     def _through(self) -> int:
         """How many frames of this link were taken. An earlier link that is not over yet may still take some."""
-        if self._named is None or self._taken_before is None:
-            return self._taken
-        through = self._taken_before.through(self.peer, self._named.name) or 0
-        return max(self._taken, through - self._named.settled)
+        return self._taken.through - (self._named.settled if self._named is not None else 0)
+
+    def _remember(self, through: int) -> None:
+        """So many frames of this link were taken."""
+        if self._named is None or self._memories is None:
+            self._taken.take(through)
+            return
+        self._taken.take(self._named.settled + through)
+        self._memories.use(self.peer, self._named.name)
 
     def _may_write(self, operation: Operation) -> TypeGuard[CellSet]:
         if not isinstance(operation, CellSet):
@@ -324,7 +339,7 @@ class Publisher:
         if not self._permissions.allows(self.peer, op):
             self._effects.append(Notify(Denied(op, "there is no grant")))
             return False
-        if is_cell and not self._truth.is_root(op.node):
+        if is_cell and not self._is_cell(op.node):
             self._effects.append(Notify(Denied(op, "there is no such cell")))
             return False
         return True
@@ -354,6 +369,10 @@ class Publisher:
         if len(self._outbox) > config.outbox_frames_max or self._outbox_bytes > config.outbox_bytes_max:
             self._effects.append(Notify(Behind(len(self._outbox))))
             self._owe_snapshot()
+
+    def _is_coming(self) -> bool:
+        """Whether a snapshot is with the transport already, and nothing has changed since it was made."""
+        return True in self._in_flight and self._snapshot_epoch == self.epoch
 
     def _owe_snapshot(self) -> None:
         """What waits is part of the snapshot, and would not fit behind it."""
@@ -385,6 +404,8 @@ class Publisher:
 
     def _send(self, message: Message) -> None:
         self._in_flight.append(isinstance(message, Snapshot))
+        if isinstance(message, Snapshot):
+            self._snapshot_epoch = message.epoch
         self._effects.append(Send(message))
 
 

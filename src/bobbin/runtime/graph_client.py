@@ -22,8 +22,8 @@ from weakref import WeakSet
 
 from msgspec import structs
 
-from bobbin.errors import BobbinError, PeerError, UsageError
-from bobbin.reactive.handshake import Agreed, Capabilities, Codec
+from bobbin.errors import BobbinError, IntegrityError, PeerError, UsageError
+from bobbin.reactive.handshake import Agreed, Capabilities, Codec, Feature
 from bobbin.reactive.link_effects import (
     Ask,
     Close,
@@ -54,19 +54,21 @@ from bobbin.reactive.type_tags import TypeTags
 from bobbin.records.ids import Verifier
 from bobbin.records.signing import SigningKey
 from bobbin.runtime import reconnect
+from bobbin.runtime.arena import ArenaReader
 from bobbin.runtime.graph_channel import Channel
 from bobbin.runtime.graph_dial import ClientSettings, dial_graph
 from bobbin.runtime.graph_greeting import OWN_SCHEMES
 from bobbin.runtime.graph_link import FEATURES
 from bobbin.runtime.graph_peers import Credentials
 from bobbin.runtime.reconnect import Backoff, Once
+from bobbin.runtime.spilling import named_in, resolve
 from bobbin.transport.base import TransportError
 from bobbin.transport.tls import TlsClient
 from bobbin.wire import address as addresses
-from bobbin.wire.address import Address
+from bobbin.wire.address import Address, Scheme
 from bobbin.wire.lazily import handshake, remote_op
 from bobbin.wire.lazily.conversation import Conversation
-from bobbin.wire.lazily.faults import FrameFault
+from bobbin.wire.lazily.faults import Fault, FrameFault
 from bobbin.wire.lazily.forms import Form
 
 CLOSED_EARLY: Final = "closed-before-handshake"
@@ -187,6 +189,8 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         self._agreed: Agreed | None = None
         """On the last link that had an agreement."""
         self._lost: Final[deque[str]] = deque(maxlen=_LOST_MAX)
+        self._arena: ArenaReader | None = None
+        """Where large values are, on this link."""
         self._closing: Close | None = None
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
@@ -378,6 +382,9 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
                 timer.cancel()
             self._timers.clear()
             self._step(Lost())
+            if self._arena is not None:
+                self._arena.close()
+                self._arena = None
             await channel.close()
 
     def _check_end(self, why: str) -> None:
@@ -414,8 +421,13 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
             if self._conversation is None:
                 return Greeted(handshake.decode(raw))
             message = self._conversation.read(raw)
+            if message is not None and self._arena is not None:
+                message = resolve(message, self._arena)
         except FrameFault as fault:
             return Undecodable(fault.code, str(fault))
+        except IntegrityError as error:
+            # It came too late, and other values are there by now. There is a snapshot for the asking.
+            return Undecodable(Fault.BLOB.value, str(error))
         return None if message is None else Received(message)
 
     async def _write(self, channel: Channel) -> str:
@@ -455,7 +467,13 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         if isinstance(event, Greeted) and agreed is not None and self._conversation is None:
             self._agreed = agreed
             self._conversation = _converse(agreed)
+            self._arena = self._open_arena(agreed, event.capabilities)
         self._stepped.set()
+
+    def _open_arena(self, agreed: Agreed, theirs: Capabilities) -> ArenaReader | None:
+        """Where the values are that are not in frames. Raises ``BobbinError`` where that cannot be seen from here."""
+        name = named_in(theirs.features) if agreed.shared_blob else None
+        return None if name is None else ArenaReader(name)
 
     def _perform(self, effect: MirrorEffect) -> None:
         match effect:
@@ -498,7 +516,7 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
             codec=settings.codec.value,
             frame_bytes_max=settings.frame_bytes_max,
             fragmentation=settings.fragmentation,
-            features=FEATURES,
+            features=(*FEATURES, Feature.SHARED_BLOB.value) if settings.shares_memory else FEATURES,
         )
 
 
@@ -530,7 +548,8 @@ def connect_graph(
     place = addresses.parse(address) if isinstance(address, str) else address
     credentials = Credentials(peer=None if peer is None else PeerId(peer), token=token, key=key, verifier=verifier)
     is_insecure = allow_insecure or settings.allow_insecure
-    chosen = structs.replace(settings, tls=tls or settings.tls, allow_insecure=is_insecure)
+    shares = settings.shares_memory and place.scheme is Scheme.UNIX
+    chosen = structs.replace(settings, tls=tls or settings.tls, allow_insecure=is_insecure, shares_memory=shares)
     return GraphMirror(
         lambda: dial_graph(place, credentials, chosen),
         credentials.claims(is_own=place.scheme in OWN_SCHEMES),

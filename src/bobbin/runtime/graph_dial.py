@@ -47,6 +47,8 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     tls: TlsClient | None = None
     """What is demanded of the certificate; else authorities of the system must vouch for it."""
     allow_insecure: bool = False
+    shares_memory: bool = False
+    """Whether large values may come in shared memory, where the link is a Unix socket."""
 
 
 async def dial_graph(address: Address, credentials: Credentials, settings: ClientSettings) -> Channel:

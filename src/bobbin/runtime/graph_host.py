@@ -12,6 +12,7 @@ frame; their permissions were looked at before.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from secrets import token_hex
 from typing import Final, TypeAlias, assert_never
 
@@ -43,6 +44,7 @@ from bobbin.reactive.source import GraphSource
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance, Allowances
 from bobbin.runtime.reactive_context import ReactiveContext
+from bobbin.runtime.single_effects import Fate, SingleEffects
 
 Values: TypeAlias = Mapping[str, str | int]
 Tell: TypeAlias = Callable[[str, Values], None]
@@ -175,7 +177,7 @@ class GraphHost:
         self._allowances: Final = Allowances(self.permissions, allowed)
         self._triggers: Final[dict[NodeId, Callable[[], object]]] = {}
         self._links: Final[dict[HostedLink, None]] = {}
-        self._taken: Final = TakenWrites()
+        self._taken: Final = TakenWrites(self.run)
         """What comes again over another link is not done again."""
         self._truth: Final = Replica()
         with self.context.entered() as inner:
@@ -220,12 +222,23 @@ class GraphHost:
             self._allowances.remove(allowance, self._keys())
             self._tell_links(allowance.peer)
 
-    def on_trigger(self, node: NodeId, run: Callable[[], object]) -> None:
-        """What to run when a peer that may triggers this node. It has the graph to itself, and may change it."""
+    def on_trigger(self, node: NodeId, run: Callable[[], object], *, once: SingleEffects | None = None) -> None:
+        """What to run when a peer that may triggers this node. It has the graph to itself, and may change it.
+
+        ``once``: the records by which it happens at most once ever, whoever triggers it and however often this process
+        is started. It goes by the key of the node, which it must have. Whether it was done before, or nobody knows, is
+        told as ``not-again``.
+        """
         with self.context.entered():
-            if self.graph.node(node) is None:
+            found = self.graph.node(node)
+            if found is None:
                 raise UsageError(f"there is no node {node}")
-            self._triggers[node] = run
+            if once is None:
+                self._triggers[node] = run
+                return
+            if found.key is None:
+                raise UsageError(f"node {node} has no key, by which an effect could be known again")
+            self._triggers[node] = partial(self._run_once, once, found.key, run)
 
     def close(self) -> None:
         """Follow the graph no longer."""
@@ -237,7 +250,14 @@ class GraphHost:
     def open(self, config: PublisherConfig, peer: PeerId, wake: Callable[[], None]) -> HostedLink:
         """A link to an observer. ``wake`` is called, in any thread, when there is something to take."""
         with self.context.entered():
-            publisher = Publisher(config, peer=peer, truth=self._truth, permissions=self.permissions, taken=self._taken)
+            publisher = Publisher(
+                config,
+                peer=peer,
+                truth=self._truth,
+                permissions=self.permissions,
+                taken=self._taken,
+                is_cell=self._is_cell,
+            )
             link = HostedLink(self, publisher, wake)
             self._links[link] = None
         return link
@@ -288,6 +308,11 @@ class GraphHost:
         except Exception as error:  # noqa: BLE001 -- it is the program's own, and no reason to let the peer go
             tell("failed", {"peer": peer, "why": explained(error)})
 
+    def _run_once(self, records: SingleEffects, key: str, run: Callable[[], object]) -> None:
+        fate = records.once(key, run)
+        if fate is not Fate.DONE:
+            self.tell("not-again", {"key": key, "why": fate.value})
+
     def tell(self, word: str, values: Values) -> None:
         """Pass on what whoever looks after the links should know."""
         with suppress(Exception):
@@ -303,6 +328,9 @@ class GraphHost:
             self._allowances.welcome(node.id, node.key)
         for link in tuple(self._links):
             link.follow(Changed(change))
+
+    def _is_cell(self, id: NodeId) -> bool:
+        return isinstance(self.graph.node(id), Cell)
 
     def _is_wanted(self, id: NodeId) -> bool:
         node = self.graph.node(id)

@@ -6,6 +6,9 @@ piles up here: an observer that does not read gets behind, and has a snapshot wh
 nothing at all for a while is let go. One that asks for snapshots again and again waits longer for each than it took to
 make, so that there is time for the others.
 
+Where the observer is on this machine and takes values in shared memory, large ones go that way, in an arena of the
+link's own: what is in it has passed the permissions of this peer.
+
 Which form of messages is spoken follows from the handshake: MessagePack where that is the codec, the form of published
 peers where the observer can read its bytes as base64 (that form has the keys of nodes), else what the settings say.
 """
@@ -19,7 +22,7 @@ from typing import Final, assert_never
 from msgspec import Struct
 from websockets.frames import CloseCode
 
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.reactive.handshake import Capabilities, Codec, Feature
 from bobbin.reactive.link_effects import Close, Greet, Send
 from bobbin.reactive.link_events import Asked, Greeted, Lost, Opened, PublisherEvent, Received, Sent, Undecodable
@@ -27,9 +30,11 @@ from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, PeerId, ResyncRe
 from bobbin.reactive.mirror import RUN
 from bobbin.reactive.outbox import ACKED_WRITES
 from bobbin.reactive.publisher import PublisherConfig
+from bobbin.runtime.arena import Arena
 from bobbin.runtime.graph_channel import Channel, SocketChannel
 from bobbin.runtime.graph_host import GraphHost, HostedLink
 from bobbin.runtime.graph_peers import SOURCE
+from bobbin.runtime.spilling import arena_feature, spill
 from bobbin.transport.base import TransportError
 from bobbin.wire.lazily import handshake, remote_op
 from bobbin.wire.lazily.conversation import Conversation
@@ -87,6 +92,8 @@ class LinkSettings(Struct, frozen=True, kw_only=True):
     """Of JSON, for observers that do not say that they read base64."""
     required: frozenset[str] = frozenset()
     """Features without which there is no link."""
+    arena_bytes: int = 0
+    """Of shared memory for large values, for each link over a Unix socket whose observer takes them so; 0: none."""
 
 
 class ServedLink:
@@ -100,13 +107,19 @@ class ServedLink:
         settings: LinkSettings,
         *,
         holds_doubles: bool = False,
+        shares_memory: bool = False,
     ) -> None:
-        """``peer``: as whom the connection was authenticated. ``holds_doubles``: it may be a program in JavaScript."""
+        """``peer``: as whom the connection was authenticated. ``holds_doubles``: it may be a program in JavaScript.
+
+        ``shares_memory``: it is a program on this machine, of the same user.
+        """
         self._host: Final = host
         self._channel: Final = channel
         self._peer: Final = peer
         self._settings: Final = settings
         self._holds_doubles: Final = holds_doubles
+        self._shares_memory: Final = shares_memory
+        self._arena: Arena | None = None
         self._loop: Final = asyncio.get_running_loop()
         self._news: Final = asyncio.Event()
         self._pace: Final = Pace(self._loop.time)
@@ -116,6 +129,8 @@ class ServedLink:
         try:
             return await self._run()
         finally:
+            if self._arena is not None:
+                self._arena.close()
             await self._channel.close()
 
     async def _run(self) -> str:
@@ -154,6 +169,8 @@ class ServedLink:
 
     def _config(self, said: Capabilities) -> PublisherConfig:
         settings = self._settings
+        self._arena = self._make_arena(said)
+        shared = () if self._arena is None else (Feature.SHARED_BLOB.value, arena_feature(self._arena))
         codec = said.codec if said.codec in set(Codec) else Codec.JSON.value
         return PublisherConfig(
             capabilities=Capabilities(
@@ -162,7 +179,7 @@ class ServedLink:
                 codec=codec,
                 frame_bytes_max=settings.frame_bytes_max,
                 fragmentation=settings.fragmentation,
-                features=(*FEATURES, RUN + self._host.run),
+                features=(*FEATURES, RUN + self._host.run, *shared),
             ),
             required=settings.required,
             first_epoch=time_ns() // 1_000,
@@ -170,6 +187,17 @@ class ServedLink:
             outbox_frames_max=settings.outbox_frames_max,
             outbox_bytes_max=settings.outbox_bytes_max,
         )
+
+    def _make_arena(self, said: Capabilities) -> Arena | None:
+        size = self._settings.arena_bytes
+        if not (size and self._shares_memory and Feature.SHARED_BLOB in said.features):
+            return None
+        try:
+            return Arena(size)
+        except ResourceError as error:
+            # There is another way.
+            self._host.tell("no-arena", {"peer": self._peer, "why": str(error)})
+            return None
 
     def _conversation(self, link: HostedLink, said: Capabilities) -> Conversation | None:
         agreed = link.agreed
@@ -216,7 +244,7 @@ class ServedLink:
             case Send(message):
                 assert conversation is not None, "nothing is sent before there is an agreement"
                 with self._pace.working() if isinstance(message, Snapshot) else nullcontext():
-                    frames = conversation.write(message)
+                    frames = conversation.write(message if self._arena is None else spill(message, self._arena))
                 for frame in frames:
                     await self._channel.send(frame)
                 link.step(Sent())

@@ -1,15 +1,18 @@
-"""Serving a graph to many observers: over WebSocket, TCP, TLS, Unix sockets and stdio, all by the same rules.
+"""Serving a graph to many observers: over sockets of all kinds, stdio and data channels, all by the same rules.
 
 Nobody sees anything that was not allowed to it (``GraphHost``), and who somebody is follows from what was proven on its
 connection (``graph_peers``). Off this machine a link must be encrypted, unless the settings say that it need not be.
 
 Everything has a bound: links in all, of one address and of one peer, frames, what waits for an observer, and the time
 until it has said who it is. Who is beyond one is let go, and nobody else notices.
+
+At an address of its own a server keeps replicated cells in step instead: whoever comes there is another replica, known
+in the same way.
 """
 
 import asyncio
 from collections import Counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from websockets.asyncio.server import ServerConnection
@@ -19,16 +22,20 @@ from bobbin.errors import PeerError, UsageError
 from bobbin.reactive.messages import PeerId
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_channel import Channel, SocketChannel, StreamChannel
-from bobbin.runtime.graph_greeting import identify
+from bobbin.runtime.graph_greeting import NOT_KNOWN, identify
 from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
 from bobbin.runtime.graph_peers import ANYONE, Identities
 from bobbin.runtime.graph_web import INSECURE, TOO_MANY, WebListener, WebSettings
+from bobbin.runtime.replication import Replication
 from bobbin.transport import tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
 from bobbin.transport.listen import Handshakes, Secure, Shown, Turned, listen
 from bobbin.transport.tls import TlsServer
 from bobbin.wire.address import Address, Scheme
+
+if TYPE_CHECKING:
+    from bobbin.runtime.webrtc import RtcHub, RtcLink
 
 _WEB: Final = frozenset({Scheme.WS, Scheme.WSS})
 _TLS: Final = frozenset({Scheme.TLS, Scheme.WSS})
@@ -61,6 +68,8 @@ class GraphServer:
         self._settings: Final = settings
         self._secure: Secure | None = None
         self._listeners: Final[list[Listener]] = []
+        self._replications: Final[dict[Address, Replication]] = {}
+        """Of the addresses at which replicas come."""
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._origins: Final[Counter[str]] = Counter()
         self._peers: Final[Counter[tuple[PeerId, str]]] = Counter()
@@ -72,11 +81,16 @@ class GraphServer:
         """Where it really listens."""
         return tuple(listener.address for listener in self._listeners)
 
-    async def start(self, address: Address) -> Address:
+    async def start(self, address: Address, *, replication: Replication | None = None) -> Address:
         """Listen at an address; returns it, with the port that the system chose.
+
+        ``replication``: whoever comes there has no link to the graph, but is kept in step with these cells.
 
         Raises ``UsageError`` for one that would not be safe, and ``TransportError``.
         """
+        if replication is not None:
+            # Before anybody can come. Where the system chooses the port, nobody knows it before this returns.
+            self._replications[address] = replication
         settings = self._settings
         if address.scheme in _PLAIN and not settings.allow_insecure:
             await self._check_here(address)
@@ -86,7 +100,19 @@ class GraphServer:
             self._secure = await asyncio.to_thread(Secure.load, settings.tls)
         listener = await (self._listen_web(address) if address.scheme in _WEB else self._listen(address))
         self._listeners.append(listener)
+        if replication is not None:
+            self._replications[listener.address] = replication
         return listener.address
+
+    async def take_calls(self, hub: "RtcHub") -> None:
+        """Serve whoever opens a data channel, until the signaling server is gone. Raises ``TransportError`` then.
+
+        Links that were made outlive this.
+        """
+        while True:
+            task = asyncio.create_task(self._take_call(await hub.accept()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Let everybody go."""
@@ -176,12 +202,36 @@ class GraphServer:
         finally:
             self.end(route)
 
+    async def _take_call(self, link: "RtcLink") -> None:
+        """What becomes of a data channel. Who is at its other end, it says there."""
+        settings, route = self._settings, link.route
+        refused = self.begin(route)
+        if refused is not None:
+            self._turn(refused, route.remote)
+            await link.close()
+            return
+        try:
+            seconds = settings.link.handshake_seconds
+            peer, channel = await link.identify(settings.identities, timeout_seconds=seconds, key=settings.key)
+            await self._serve(channel, route, peer, web=True)
+        except PeerError as error:
+            self._turn(error.code, route.remote)
+        except TransportError:
+            link.abort()
+        finally:
+            self.end(route)
+
     async def _take_socket(self, socket: ServerConnection, route: Route, peer: PeerId) -> None:
         self._note_task()
         channel = SocketChannel(socket, frame_bytes_max=self._settings.link.frame_bytes_max)
         await self._serve(channel, route, peer, web=True)
 
     async def _serve(self, channel: Channel, route: Route, peer: PeerId, *, web: bool = False) -> None:
+        replication = self._replications.get(route.address)
+        if replication is not None and peer == ANYONE:
+            self._turn(NOT_KNOWN, route.remote)
+            await channel.close()
+            return
         # Else one address could shut out all that come without a name.
         counted = (peer, route.origin if peer == ANYONE else "")
         if self._peers[counted] >= self._settings.links_per_peer_max:
@@ -193,8 +243,14 @@ class GraphServer:
         self._peers[counted] += 1
         self._host.tell("linked", {"peer": peer, "remote": route.remote, "address": str(route.address)})
         try:
-            link = ServedLink(self._host, channel, peer, self._settings.link, holds_doubles=web)
-            why = await link.run()
+            if replication is not None:
+                why = await replication.run(channel, peer)
+            else:
+                shares = route.address.scheme is Scheme.UNIX
+                link = ServedLink(
+                    self._host, channel, peer, self._settings.link, holds_doubles=web, shares_memory=shares
+                )
+                why = await link.run()
         finally:
             self._peers[counted] -= 1
             if not self._peers[counted]:

@@ -1,7 +1,8 @@
 """Listening for observers that come over WebSocket: at ``/graph``, one frame in each message.
 
 An observer is known by a token (see ``web_sockets``), or by a proof of its key, for which it asks with the subprotocol
-``bobbin-knot-proof``; then the introduction that links begin with goes first. With neither it is anyone.
+``bobbin-knot-proof``; then the introduction that links begin with goes first. With neither it is anyone. Who shows many
+tokens that are none is told to come later (``guesses``).
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
@@ -19,13 +20,15 @@ from bobbin.errors import PeerError
 from bobbin.reactive.messages import PeerId
 from bobbin.records.signing import SigningKey
 from bobbin.runtime import web_sockets
+from bobbin.runtime.arrivals import Arrivals, Turn
 from bobbin.runtime.graph_greeting import prove_to
 from bobbin.runtime.graph_peers import ANYONE, Identities
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.socket_stream import SocketStream
 from bobbin.runtime.web_sockets import PROOF_PROTOCOL
 from bobbin.transport import failures, tcp
 from bobbin.transport.base import Route
-from bobbin.transport.listen import BACKLOG, Handshakes, Secure, Turned
+from bobbin.transport.listen import BACKLOG, Handshakes, Secure
 from bobbin.transport.websocket import is_passed_on
 from bobbin.wire.address import Address
 from bobbin.wire.lazily.handshake import HANDSHAKE_BYTES_MAX
@@ -40,9 +43,6 @@ _WAITING_FRAMES_MAX: Final = 2
 
 Take: TypeAlias = Callable[[ServerConnection, Route, PeerId], Awaitable[None]]
 """What becomes of an observer that is known."""
-Turn: TypeAlias = Callable[[str, str], None]
-"""Hears who was turned away: why, in a word, and the other end as its socket names it."""
-
 INSECURE: Final = "insecure"
 TOO_MANY: Final = "too-many-links"
 
@@ -73,56 +73,6 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     """Bounds on connections whose request has not come."""
 
 
-class Early:
-    """Connections whose request has not come: so many, and the oldest of whoever has the most give way to others."""
-
-    def __init__(self, bounds: Handshakes, turn: Turn) -> None:
-        self._bounds: Final = bounds
-        self._turn: Final = turn
-        self._held: Final[dict[str, dict[ServerConnection, None]]] = {}
-        """By origin, in the order in which they came."""
-
-    def hold(self, socket: ServerConnection) -> None:
-        """Somebody has connected."""
-        origin = tcp.describe(socket.remote_address).origin
-        own = self._held.setdefault(origin, {})
-        own[socket] = None
-        if len(own) > self._bounds.count_per_origin_max:
-            self._turn_away(origin)
-        elif sum(map(len, self._held.values())) > self._bounds.count_max:
-            self._turn_away(max(self._held, key=lambda one: len(self._held[one])))
-
-    def release(self, socket: ServerConnection) -> None:
-        """Its request has come, or it has gone. May be called again."""
-        for origin, sockets in self._held.items():
-            if socket in sockets:
-                del sockets[socket]
-                if not sockets:
-                    del self._held[origin]
-                return
-
-    def _turn_away(self, origin: str) -> None:
-        oldest = next(iter(self._held[origin]))
-        self._turn(Turned.TOO_MANY.value, tcp.describe(oldest.remote_address).text)
-        self.release(oldest)
-        oldest.transport.abort()
-
-
-def _held_by(early: Early) -> type[ServerConnection]:
-    """A connection that counts from its first moment, which the library's handler does not see."""
-
-    class Held(ServerConnection):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            super().connection_made(transport)
-            early.hold(self)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            early.release(self)
-            super().connection_lost(exc)
-
-    return Held
-
-
 class WebListener:
     """One address at which observers are taken."""
 
@@ -135,7 +85,9 @@ class WebListener:
         self._take: Final = take
         self._turn: Final = turn
         self._secure: Final = secure
-        self._early: Final = Early(settings.handshakes, turn)
+        bounds = structs.replace(settings.handshakes, seconds=settings.handshake_seconds)
+        self._arrivals: Final = Arrivals(bounds, turn, None if secure is None else secure.context)
+        self._guesses: Final = Guesses()
         self._servers: Final[list[Server]] = []
 
     async def start(self) -> None:
@@ -152,9 +104,7 @@ class WebListener:
             server = await serve(
                 self._run,
                 sock=one,
-                ssl=None if self._secure is None else self._secure.context,
-                ssl_handshake_timeout=None if self._secure is None else self._settings.handshake_seconds,
-                create_connection=_held_by(self._early),
+                create_connection=self._arrivals.connection(),
                 process_request=self._answer,
                 select_subprotocol=self._choose,
                 compression=None,
@@ -174,19 +124,21 @@ class WebListener:
         """Take no more, and let those go that were taken."""
         for server in self._servers:
             server.close()
+        await self._arrivals.close()
         for server in self._servers:
             await server.wait_closed()
 
     def _answer(self, socket: ServerConnection, request: Request) -> Response | None:
         """None for a request that is taken."""
-        refused = self._judge(request)
+        remote = tcp.describe(socket.remote_address)
+        refused = self._judge(request, remote.origin)
         if refused is None:
             return None
         status, why = refused
-        self._turn(str(status.value), tcp.describe(socket.remote_address).text)
+        self._turn(str(status.value), remote.text)
         return socket.respond(status, f"{why}\n")
 
-    def _judge(self, request: Request) -> tuple[HTTPStatus, str] | None:
+    def _judge(self, request: Request, origin: str) -> tuple[HTTPStatus, str] | None:
         settings = self._settings
         if request.path != PATH:
             return HTTPStatus.NOT_FOUND, f"there is nothing here; the graph is at {PATH}"
@@ -196,7 +148,12 @@ class WebListener:
         if len(tokens) > 1:
             return HTTPStatus.BAD_REQUEST, "one token is enough"
         if tokens:
+            now = asyncio.get_running_loop().time()
+            if not self._guesses.may_try(origin, now):
+                return HTTPStatus.TOO_MANY_REQUESTS, "too many wrong tokens came from there"
             is_known = settings.identities.of_token(tokens[0]) is not None
+            if not is_known:
+                self._guesses.note_wrong(origin, now)
         else:
             is_known = settings.identities.anyone or self._takes_proof(web_sockets.offered(request))
         return None if is_known else (HTTPStatus.UNAUTHORIZED, "this token is not known, or one is needed")
@@ -211,7 +168,7 @@ class WebListener:
         return PROOF_PROTOCOL in offered and bool(self._settings.identities.signers)
 
     async def _run(self, socket: ServerConnection) -> None:
-        self._early.release(socket)
+        self._arrivals.release(socket)
         request = socket.request
         assert request is not None, "a handler is called after the handshake"
         remote = tcp.describe(socket.remote_address)

@@ -6,7 +6,8 @@ coroutine must not wait inside a batch. Computations and effects run in the thre
 read nodes directly.
 
 Asynchronous slots are driven in the event loop in which the context was entered: each run is a task whose steps take
-the lock and whose pauses do not. A run that is overtaken is cancelled.
+the lock and whose pauses do not. A run that is overtaken is cancelled. One that is on its way when the context is left
+is cancelled, too, and its slot waits for another event loop, in which it is run from the beginning.
 
 Whoever wants to hear of changes takes an iterator. It holds a bounded number of values; beyond that the oldest go, and
 the iterator says how many.
@@ -75,10 +76,17 @@ class ReactiveContext:
     ) -> None:
         with self._lock:
             self._loop = None
-        tasks = list(self._tasks.values())
-        for task in tasks:
+        tasks = dict(self._tasks)
+        for task in tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        finally:
+            # A task that was cancelled before its first step has done nothing, not even forgotten itself.
+            with self._lock:
+                for run in tasks:
+                    self._tasks.pop(run, None)
+                    self._graph.give_back(run)
 
     # ---- calls, from any thread -------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 A link begins with both handshakes, which must name this feature; then each side runs a ``SyncSession``. What is written
 here, or comes from one peer, goes to all others as soon as their links take it: what piles up meanwhile goes in one
-frame. Everything here is for one event loop.
+frame. A peer that is no member, and may write some cells all the same, speaks for itself alone (``Guest``). Everything
+here is for one event loop.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Final, assert_never
 from msgspec import Struct
 
 from bobbin.errors import PeerError
+from bobbin.reactive.crdt.guests import Guest
 from bobbin.reactive.crdt.plane import CellName, Merged, Plane
 from bobbin.reactive.crdt.session import OPERATIONS_MAX, SessionConfig, SessionEffect, SyncSession, Wrote
 from bobbin.reactive.handshake import Agreed, Capabilities, Feature, agree
@@ -30,6 +32,7 @@ from bobbin.wire.lazily.forms import Form
 FEATURE: Final = "crdt-cell-plane"
 WRONG_PEER: Final = "wrong-peer"
 BEHIND: Final = "behind"
+STALLED: Final = "stalled"
 WAITING_MAX: Final = 256
 """Frames that wait for one peer. Who makes more of them than it takes is let go, and may come back."""
 
@@ -47,6 +50,8 @@ class ReplicationSettings(Struct, frozen=True, kw_only=True):
     frame_bytes_max: int = FRAME_BYTES_MAX
     operations_max: int = OPERATIONS_MAX
     handshake_seconds: float = 10.0
+    stalled_seconds: float = 60.0
+    """How long a frame may wait to be taken by the peer's socket."""
 
 
 class Replication:
@@ -142,9 +147,30 @@ class Replication:
             operations_max=self._settings.operations_max,
         )
         session = SyncSession(self.plane, peer, self._take, config)
-        return _Link(session, channel, Conversation(agreed, form=Form.CANONICAL_JSON), self._clock_us)
+        guest = None if self._is_member(peer) else Guest(self.plane, peer)
+        conversation = Conversation(agreed, form=Form.CANONICAL_JSON)
+        return _Link(session, channel, conversation, self._clock_us, guest, self._settings.stalled_seconds)
 
     def _take(self, sync: CrdtSync, peer: PeerId, now: int) -> Merged:
+        """A frame of a peer, and then what has waited for it."""
+        guest = self._links[peer].guest
+        merged = self._merge_one(sync if guest is None else guest.admit(sync), peer, now)
+        if merged.applied:
+            self._release(now)
+        return merged
+
+    def _release(self, now: int) -> None:
+        """Somebody may have vouched for what a guest has said."""
+        waiting = [(peer, link.guest) for peer, link in self._links.items() if link.guest is not None]
+        is_new = True
+        while is_new:
+            is_new = False
+            for peer, guest in waiting:
+                if guest.held and (freed := guest.release()).operations:
+                    self._merge_one(freed, peer, now)
+                    is_new = True
+
+    def _merge_one(self, sync: CrdtSync, peer: PeerId, now: int) -> Merged:
         merged = self._merge(sync, peer, now)
         if merged.applied:
             for other, link in self._links.items():
@@ -167,12 +193,21 @@ class _Link:
     """One peer."""
 
     def __init__(
-        self, session: SyncSession, channel: Channel, conversation: Conversation, clock_us: Callable[[], int]
+        self,
+        session: SyncSession,
+        channel: Channel,
+        conversation: Conversation,
+        clock_us: Callable[[], int],
+        guest: Guest | None,
+        stalled_seconds: float,
     ) -> None:
         self.session: Final = session
+        self.guest: Final = guest
+        """Looks at what the peer says, where it speaks for itself alone."""
         self._channel: Final = channel
         self._conversation: Final = conversation
         self._clock_us: Final = clock_us
+        self._stalled_seconds: Final = stalled_seconds
         self._waiting: Final[deque[SessionEffect]] = deque()
         self._news: Final = asyncio.Event()
         self._is_stirred = False
@@ -249,7 +284,10 @@ class _Link:
                 case Send(message):
                     try:
                         for frame in self._frames(message):
-                            await self._channel.send(frame)
+                            async with asyncio.timeout(self._stalled_seconds):
+                                await self._channel.send(frame)
+                    except TimeoutError:
+                        return STALLED
                     except TransportError:
                         return "closed"
                     except OversizedFrame:

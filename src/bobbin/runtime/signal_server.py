@@ -13,7 +13,8 @@ Browsers say which page they come from. None is taken unless its origin was list
 looks at could speak to a server on the same machine. Tokens are kept as digests, and a wrong one ends the handshake.
 
 Everything has a bound: frames, what waits to be sent to a client that does not read, rooms, connections in all and of
-one address, and the time until a connection has joined. Who is beyond one is let go, and nobody else notices.
+one address, the time until a connection has joined, and wrong tokens. Who is beyond one is let go, and nobody else
+notices.
 """
 
 import asyncio
@@ -54,12 +55,14 @@ from bobbin.reactive.signaling import (
 from bobbin.reactive.signaling_frames import FORWARDED_BYTES_MORE, ServerFrame
 from bobbin.records.ids import Verifier
 from bobbin.runtime import web_sockets
+from bobbin.runtime.arrivals import Arrivals
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.introduction import Introduction, NotAdmitted, introduce
 from bobbin.runtime.socket_stream import SocketStream
 from bobbin.runtime.web_sockets import CLOSE_SECONDS, PROOF_PROTOCOL
 from bobbin.transport import tcp
 from bobbin.transport.base import Route
-from bobbin.transport.listen import Secure
+from bobbin.transport.listen import Handshakes, Secure
 from bobbin.transport.tls import TlsServer
 from bobbin.transport.websocket import is_passed_on
 from bobbin.wire.address import Address, Scheme
@@ -88,6 +91,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     waiting_bytes_max: int = 1024 * 1024
     """The same, for what these frames are. One frame may always wait, however long."""
     handshake_seconds: float = 10.0
+    handshakes: Handshakes = Handshakes()
+    """Bounds on connections whose request has not come."""
     join_seconds: float = 30.0
 
 
@@ -174,6 +179,8 @@ class SignalServer:
         self._addresses: Final[Counter[str]] = Counter()
         self._numbers = 0
         self._server: Server | None = None
+        self._arrivals: Arrivals | None = None
+        self._guesses: Final = Guesses()
         self._secure: Secure | None = None
         self.address: Address | None = None
         """Where it really listens."""
@@ -189,12 +196,14 @@ class SignalServer:
         if settings.tls is not None:
             self._secure = await asyncio.to_thread(Secure.load, settings.tls)
         context = None if self._secure is None else self._secure.context
+        bounds = structs.replace(settings.limits.handshakes, seconds=settings.limits.handshake_seconds)
+        self._arrivals = Arrivals(bounds, self._turn, context)
         try:
             self._server = await serve(
                 self._run,
                 host,
                 port,
-                ssl=context,
+                create_connection=self._arrivals.connection(),
                 process_request=self._answer,
                 select_subprotocol=self._choose,
                 compression=None,
@@ -226,6 +235,8 @@ class SignalServer:
         """Let everybody go."""
         if self._server is not None:
             self._server.close()
+            if self._arrivals is not None:
+                await self._arrivals.close()
             await self._server.wait_closed()
             self._server = None
 
@@ -233,12 +244,28 @@ class SignalServer:
 
     def _answer(self, socket: ServerConnection, request: Request) -> Response | None:
         """None for a request that is taken."""
+        remote = _remote(socket)
         try:
+            self._look_at_token(request, remote.origin)
             self._judge(request)
         except _Refused as refused:
-            self._tell("refused", {"status": refused.status.value, "remote": _remote(socket).text})
+            self._tell("refused", {"status": refused.status.value, "remote": remote.text})
             return socket.respond(refused.status, f"{refused}\n")
         return None
+
+    def _turn(self, reason: str, remote: str) -> None:
+        self._tell("turned-away", {"reason": reason, "remote": remote})
+
+    def _look_at_token(self, request: Request, origin: str) -> None:
+        """Count wrong ones. Raises ``_Refused`` where there were too many."""
+        tokens, now = web_sockets.tokens_of(request), self._clock_ns() / 1e9
+        if tokens and not self._guesses.may_try(origin, now):
+            raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many wrong tokens came from there")
+        if any(self._bound_to(token) is None for token in tokens):
+            self._guesses.note_wrong(origin, now)
+
+    def _bound_to(self, token: str) -> PeerId | None:
+        return self._settings.tokens.get(sha256(token.encode()).digest())
 
     def _judge(self, request: Request) -> tuple[str, PeerId | None]:
         """The session that is asked for, and the id that a token gives. Raises ``_Refused``."""
@@ -251,7 +278,7 @@ class SignalServer:
         tokens = web_sockets.tokens_of(request)
         if len(tokens) > 1:
             raise _Refused(HTTPStatus.BAD_REQUEST, "one token is enough")
-        bound = self._settings.tokens.get(sha256(tokens[0].encode()).digest()) if tokens else None
+        bound = self._bound_to(tokens[0]) if tokens else None
         if tokens and bound is None:
             raise _Refused(HTTPStatus.UNAUTHORIZED, "this token is not known")
         return found.group(1), bound
@@ -291,6 +318,8 @@ class SignalServer:
 
     async def _run(self, socket: ServerConnection) -> None:
         assert socket.request is not None, "a handler is called after the handshake"
+        assert self._arrivals is not None, "there is a server"
+        self._arrivals.release(socket)
         address, limits = _remote(socket).origin, self._settings.limits
         session, bound = self._judge(socket.request)
         too_many = (

@@ -6,9 +6,13 @@ side keeps its own graph by it; an arena is no place to learn the state of a gra
 One message never loses its own values: what would overwrite a blob of the same message stays in the frame. A receiver
 that is so late that a blob is gone gets ``HeaderMismatch``, and does what it does after any gap: it asks for a
 snapshot.
+
+Which arena it is, the side that writes it says in its handshake, by a feature (``arena_feature``), where the other has
+said that it takes values so (``Feature.SHARED_BLOB``). Each link has an arena of its own.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -35,7 +39,21 @@ from bobbin.wire.lazily.arena_header import HEADER_BYTES
 OVER_BYTES: Final = 4096
 """What is longer is worth a blob. A descriptor takes about 100 bytes of a frame."""
 
+ARENA: Final = "bobbin-arena-"
+"""How the feature begins that names an arena."""
+_NAMED: Final = re.compile(re.escape(ARENA) + r"([A-Za-z0-9_-]{1,64})", re.ASCII)
+
 _Change: TypeAlias = Callable[[Value], Value]
+
+
+def arena_feature(arena: Arena) -> str:
+    """By which the other side finds an arena."""
+    return ARENA + arena.name
+
+
+def named_in(features: Iterable[str]) -> str | None:
+    """The arena that the other side has named, if it has."""
+    return next((found[1] for feature in features if (found := _NAMED.fullmatch(feature)) is not None), None)
 
 
 def spill(message: Message, arena: Arena, *, over_bytes: int = OVER_BYTES) -> Message:

@@ -114,6 +114,17 @@ class RtcLink:
         connection.on("connectionstatechange", self._look)
 
     @property
+    def route(self) -> Route:
+        """How it goes."""
+        return RtcStream(self).route
+
+    async def identify(
+        self, identities: Identities, *, timeout_seconds: float, key: SigningKey | None = None
+    ) -> tuple[PeerId, Channel]:
+        """See the function of this name."""
+        return await identify(self, identities, timeout_seconds=timeout_seconds, key=key)
+
+    @property
     def is_over(self) -> bool:
         """Whether it has ended. Frames that came before may be left to be taken."""
         return self._why is not None

@@ -53,6 +53,11 @@ class Owner(Protocol):
     @property
     def tally(self) -> Counter[str]: ...
 
+    @property
+    def starts(self) -> int:
+        """How often the source has begun."""
+        ...
+
     def tell(self, line: str) -> None: ...
 
     def write(self, end: "SourceEnd", writes: tuple[CellSet, ...]) -> None:
@@ -169,6 +174,8 @@ class ObserverEnd:
         self.source: SourceEnd | None = None
         """The other end."""
         self.updates = 0
+        self.seen_start = 0
+        """Which start of the source the mirror shows."""
         self._make: Final = make
         self._owner: Final = owner
         self._life = 0
@@ -244,6 +251,7 @@ class ObserverEnd:
 
     def _judge(self) -> None:
         self.updates += 1
+        self.seen_start = self._owner.starts
         assert self.source is not None
         replica = self.mirror.replica
         sight = sight_of(replica.nodes.values(), replica.edges, replica.roots)

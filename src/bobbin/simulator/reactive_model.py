@@ -5,7 +5,7 @@ found by comparing everything before with everything after. Nothing of it is sha
 tested.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Final
 
@@ -49,6 +49,9 @@ class Described(Struct, frozen=True, kw_only=True):
     @property
     def is_cell(self) -> bool:
         return not self.reads
+
+    def renumbered(self, ids: Mapping[NodeId, NodeId]) -> "Described":
+        return structs.replace(self, id=ids[self.id], reads=tuple(ids[read] for read in self.reads))
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -124,6 +127,22 @@ class GraphModel:
                     asked.add(id)
         self._show(asked)
         return difference(before, self.shown)
+
+    def renumber(self, ids: Mapping[NodeId, NodeId]) -> None:
+        """Let every node have another id, and be the same node."""
+        renewed = {id: one.renumbered(ids) for id, one in self.described.items()}
+        shown = {
+            ids[id]: structs.replace(
+                one, described=renewed[id], dependencies=tuple(ids[read] for read in one.dependencies)
+            )
+            for id, one in self.shown.items()
+        }
+        cells = {ids[id]: value for id, value in self.cells.items()}
+        self.described.clear()
+        self.described.update((one.id, one) for one in renewed.values())
+        self.cells.clear()
+        self.cells.update(cells)
+        self.shown = shown
 
     def _show(self, asked: set[NodeId]) -> None:
         shown: dict[NodeId, Shown] = {}
@@ -231,6 +250,21 @@ class Play:
         while NodeId(self._next_id) in self._alive:
             self._next_id -= 1
         return self._add(is_cell=True)
+
+    def renumber(self) -> dict[NodeId, NodeId]:
+        """Other ids for the same nodes, most of which were those of others."""
+        old = list(self._alive)
+        new = self._random.sample(old, len(old))
+        for place in range(len(new)):
+            if self._random.random() < 0.2:
+                self._freed.append(new[place])
+                new[place] = NodeId(self._next_id)
+                self._next_id += 1
+        ids = dict(zip(old, new, strict=True))
+        alive = [one.renumbered(ids) for one in self._alive.values()]
+        self._alive.clear()
+        self._alive.update((one.id, one) for one in alive)
+        return ids
 
     def _add(self, *, is_cell: bool) -> Add:
         random = self._random

@@ -3,7 +3,7 @@
 The permissions are kept twice: by the machinery, and here as plain sets, by which the world judges.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bobbin.reactive.change import Change
@@ -53,6 +53,15 @@ class Grants:
         anybody = any(kind is OpKind.READ for _, kind in self._all)
         return anybody or any(kind is OpKind.READ and id == node for _, kind, id in self._single)
 
+    def renumbered(self, ids: Mapping[NodeId, NodeId]) -> "Grants":
+        """The same for nodes with other ids, in books that another process has opened."""
+        others = Grants()
+        for peer, kind in self._all:
+            others.grant_all(peer, kind)
+        for peer, kind, node in sorted(self._single):
+            others.grant(peer, RemoteOp(kind, ids[node]))
+        return others
+
     def forget(self, node: NodeId) -> None:
         """Only in the own book: the machinery must see for itself that a node is gone."""
         for one in [one for one in self._single if one[2] == node]:
@@ -65,7 +74,7 @@ class Stage:
     def __init__(self, *, is_live: bool) -> None:
         """``is_live``: what is published comes from a live graph, otherwise from the model itself."""
         self.model: Final = GraphModel()
-        self.grants: Final = Grants()
+        self.grants = Grants()
         self.truth = Replica()
         self._is_live: Final = is_live
         self._live: LiveGraph | None = None
@@ -80,6 +89,11 @@ class Stage:
         self.truth = Replica()
         assert self.truth.replace(snapshot) is None
         self._check()
+
+    def renumber(self, ids: Mapping[NodeId, NodeId]) -> None:
+        """What is started next has the same nodes under other ids."""
+        self.model.renumber(ids)
+        self.grants = self.grants.renumbered(ids)
 
     def act(self, acts: Iterable[Act]) -> Change | None:
         """Some things happen at once; returns what is to be published of it."""

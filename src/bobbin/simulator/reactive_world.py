@@ -10,6 +10,7 @@ end. All the time the world is held to its promises:
 * epochs count what can be seen: no frame, and no number, says that something happened out of sight;
 * nothing is written and no effect runs without a grant for it, and where writes are acknowledged none is done twice,
   over however many links, and starts of the source, it comes;
+* what is written to a node is done to that node or to none, also when another start has given its id to another;
 * what waits for a slow observer is bounded;
 * when the troubles have ended, every mirror shows the graph as it is, and no acknowledged write is still on its way.
 """
@@ -35,7 +36,7 @@ from bobbin.simulator.clock import SECOND_NS, Action, Timeline
 from bobbin.simulator.reactive_channel import CALM, LATE_MAX_NS, Channel, draw_turmoil
 from bobbin.simulator.reactive_ends import ObserverEnd, SourceEnd
 from bobbin.simulator.reactive_hostile import HostileObserver
-from bobbin.simulator.reactive_model import Act, Play, Put, as_bytes
+from bobbin.simulator.reactive_model import Act, Play, Put, Remove, as_bytes
 from bobbin.simulator.reactive_stage import Stage
 from bobbin.simulator.reactive_witness import Witness
 from bobbin.simulator.world import Broken
@@ -60,6 +61,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     """The graph is a live one, and what is published comes from it; otherwise from the model itself."""
     is_hostile: bool
     reuses: bool
+    remembered: int
+    """Of so many peers the source remembers which writes it has."""
 
 
 def draw_shape(random: Random) -> Shape:
@@ -74,6 +77,7 @@ def draw_shape(random: Random) -> Shape:
         is_live=is_live,
         is_hostile=random.random() < 0.35,
         reuses=random.random() < 0.7,
+        remembered=random.choice((1, 1_024)),
     )
 
 
@@ -95,11 +99,15 @@ class ReactiveWorld:
         self._ends: list[SourceEnd] = []
         """Every link that is not over."""
         self._is_troubled = True
-        self._starts = 0
+        self.starts = 0
         self._written = 0
         self._done: Final[Counter[tuple[PeerId, int]]] = Counter()
         """How often a write was done, by writer and value: none is written twice."""
-        self._taken = TakenWrites()
+        self._meant: Final[dict[tuple[PeerId, int], tuple[int, str | None]]] = {}
+        """By writer and value: the start in which the writer saw the node, and its key."""
+        self._freed: Final[set[NodeId]] = set()
+        """Ids that have been given back since the last start, and may be another node's by now."""
+        self._taken = TakenWrites("0")
         """What the source remembers of writes, until it starts again."""
         self._steps = 0
 
@@ -137,8 +145,7 @@ class ReactiveWorld:
 
     def _observer(self, peer: PeerId) -> ObserverEnd:
         random = self._random
-        # Forms of published peers cannot say that a value is stale without another epoch.
-        form = Form.SEED_JSON if self.shape.is_lazy else random.choice(list(Form))
+        form = random.choice(list(Form))
         features = [feature for feature in (Feature.MULTI_EPOCH, ACKED_WRITES) if random.random() < 0.5]
         config = MirrorConfig(
             capabilities=_capabilities(peer, form, features),
@@ -166,16 +173,17 @@ class ReactiveWorld:
 
     def _start(self) -> None:
         """A source process begins, with epochs that no earlier one has reached."""
-        self._starts += 1
-        self._taken = TakenWrites()
+        self.starts += 1
+        self._freed.clear()
+        self._taken = TakenWrites(f"{self.starts:x}", peers_max=self.shape.remembered)
         self.stage.start()
 
     def _open(self, peer: PeerId, form: Form, features: list[str]) -> SourceEnd:
         random = self._random
-        first_epoch = self._starts * 1_000_000 + random.randrange(3)
+        first_epoch = self.starts * 1_000_000 + random.randrange(3)
         is_slow = random.random() < 0.4
         config = PublisherConfig(
-            capabilities=_capabilities(SOURCE, form, [*features, f"{RUN}{self._starts}"]),
+            capabilities=_capabilities(SOURCE, form, [*features, f"{RUN}{self.starts}"]),
             first_epoch=first_epoch,
             id_max=self._id_max(peer),
             in_flight_max=1 if is_slow else 4,
@@ -221,6 +229,10 @@ class ReactiveWorld:
     def meet(self, end: SourceEnd, agreed: Agreed) -> None:
         claimed = agreed.remote
         self._expect(claimed == end.peer, f"peer {end.peer} goes by the name of {claimed}")
+        if self._is_troubled and self._random.random() < 0.1:
+            # The source knows the observer from now on, which has not heard of it.
+            self.tally["answers lost"] += 1
+            end.channel.break_off()
 
     def write(self, end: SourceEnd, writes: tuple[CellSet, ...]) -> None:
         acts: list[Act] = []
@@ -236,10 +248,23 @@ class ReactiveWorld:
                 self._done[end.peer, value] == 1 or ACKED_WRITES not in features or end.peer > self.shape.observers,
                 f"an acknowledged write of peer {end.peer} was done twice",
             )
+            self._expect_meant(end.peer, write.id, value)
             acts.append(Put(write.id, value))
         self.tally["writes done"] += len(acts)
         self._lose_acknowledgement(end)
         self._act(acts)
+
+    def _expect_meant(self, peer: PeerId, id: NodeId, value: int) -> None:
+        meant = self._meant.get((peer, value))
+        if meant is None or id in self._freed:
+            # Nobody honest has seen it, or the id went to another node while the write was on its way.
+            return
+        start, key = meant
+        self._expect(
+            start == self.starts if key is None else self.stage.model.described[id].key == key,
+            f"a write of peer {peer} to {key or 'a node without a key'} was done to {self.stage.model.described[id]}",
+        )
+        self.tally["writes done after a restart"] += start != self.starts
 
     def _lose_acknowledgement(self, end: SourceEnd) -> None:
         """A write is done, and whoever wrote it does not hear of it on this link, or from this source."""
@@ -259,6 +284,7 @@ class ReactiveWorld:
 
     def _act(self, acts: list[Act]) -> None:
         self.tell(f"acts {acts}")
+        self._freed.update(act.id for act in acts if isinstance(act, Remove))
         self._publish(self.stage.act(acts))
         self.tally["batches"] += 1
 
@@ -313,6 +339,9 @@ class ReactiveWorld:
         for id in random.sample(nodes, min(len(nodes), random.randint(1, 3))):
             self._written += 1
             writes.append(CellSet(id, as_bytes(100 + self._written)))
+            node = observer.mirror.replica.nodes.get(id)
+            if node is not None:
+                self._meant[observer.peer, 100 + self._written] = observer.seen_start, node.key
         if writes:
             self.tally["writes"] += len(writes)
             observer.give(WriteCells(tuple(writes)))
@@ -325,14 +354,20 @@ class ReactiveWorld:
             self.tally["triggers"] += 1
 
     def _restart_source(self) -> None:
-        """The process of the graph is gone, and another begins with the same graph."""
+        """The process of the graph is gone, and another begins with the same graph, its ids perhaps dealt anew."""
         self.tell("the source restarts")
         self.tally["source restarts"] += 1
         for end in self._ends:
             end.is_over = True
             end.channel.break_off()
         self._ends.clear()
+        if self._random.random() < 0.5:
+            self.tally["restarts with other ids"] += 1
+            self.stage.renumber(self._play.renumber())
         self._start()
+        if self._is_troubled and self._random.random() < 0.5:
+            # Who writes now does not know yet of another source.
+            self._write_back()
 
     def _be_hostile(self) -> None:
         if self._hostile is None:

@@ -36,7 +36,7 @@ from bobbin.reactive.messages import (
     Snapshot,
 )
 from bobbin.reactive.mirror import LOST_WRITE, RUN, Mirror, MirrorConfig, MirrorPhase
-from bobbin.reactive.outbox import ACKED_WRITES, TAKEN, NamedOutbox, named_in
+from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, Taken, named_in
 from bobbin.reactive.permissions import OpKind, RemoteOp
 from bobbin.reactive.publisher import PublisherConfig
 from tests.support.reactive_links import PEER, SOURCE, Pair, capabilities, node, shown, snapshot
@@ -291,11 +291,15 @@ def lost_writes(effects: tuple[MirrorEffect, ...]) -> list[str]:
     return [notice.detail for notice in notices if isinstance(notice, Refused) and notice.code == LOST_WRITE]
 
 
-def named(*features: str) -> Mirror:
+def has(through: int, memory: str = "a.1") -> str:
+    return Taken(through, memory).feature
+
+
+def named(*features: str, memory: str = "a.1") -> Mirror:
     own = capabilities(features=(ACKED_WRITES,))
     mirror = Mirror(MirrorConfig(capabilities=own, outbox=BOX, checking=True))
     mirror.step(Opened())
-    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, *features))))
+    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, has(0, memory), *features))))
     mirror.step(Received(KEYED))
     return mirror
 
@@ -312,16 +316,28 @@ def test_an_id_that_another_node_has_now_is_not_written_to_though_the_source_is_
     mirror.step(WriteCells((CellSet(A, b"for x"),)))
     mirror.step(WriteCells((CellSet(B, b"for b"),)))
     other = snapshot(9, [node(A, b"door", key="door"), node(B, b"b", key="had none")], [], [A, B])
-    effects = relink(mirror, RUN + "1", TAKEN + "0", shows=other)
+    effects = relink(mirror, RUN + "1", has(0), shows=other)
     assert said(effects) == [Delta(0, 1, ()), Delta(1, 2, ())]
     assert [detail.split(":")[0] for detail in lost_writes(effects)] == ["x", "2"]
+
+
+def test_what_is_written_while_the_snapshot_of_another_source_is_awaited_was_meant_for_the_old_one() -> None:
+    mirror = named(RUN + "1")
+    mirror.step(Lost())
+    mirror.step(Opened())
+    mirror.step(Greeted(capabilities(SOURCE, features=(ACKED_WRITES, has(0, "b.1"), RUN + "2"))))
+    mirror.step(WriteCells((CellSet(B, b"for b of the first"),)))
+    mirror.step(WriteCells((CellSet(A, b"for x"),)))
+    effects = mirror.step(Received(KEYED))
+    assert said(effects) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"for x"),))]
+    assert len(lost_writes(effects)) == 1
 
 
 def test_a_write_to_an_id_that_was_not_known_waits_for_no_other_link() -> None:
     mirror = named(RUN + "1")
     mirror.step(Lost())
     mirror.step(WriteCells((CellSet(C, b"blind"),)))
-    effects = relink(mirror, RUN + "1", TAKEN + "0", shows=snapshot(9, [node(C, b"c")], [], [C]))
+    effects = relink(mirror, RUN + "1", has(0), shows=snapshot(9, [node(C, b"c")], [], [C]))
     assert said(effects) == [Delta(0, 1, ())]
     assert len(lost_writes(effects)) == 1
 
@@ -341,24 +357,43 @@ def test_what_a_source_has_already_is_not_sent_to_it_again() -> None:
     for value in (b"1", b"2", b"3"):
         mirror.step(WriteCells((CellSet(A, value),)))
     mirror.step(Received(OutboxAck(1)))
-    effects = relink(mirror, TAKEN + "1")
+    effects = relink(mirror, has(1))
     assert said(effects) == [Delta(1, 2, (CellSet(A, b"3"),))]
     assert lost_writes(effects) == []
     mirror.step(Received(OutboxAck(2)))
     assert mirror.unacknowledged == 0
 
 
-def test_a_source_that_does_not_know_the_outbox_gets_only_what_was_never_sent() -> None:
+@pytest.mark.parametrize("features", [(), (has(0, "a.2"),), (has(0, "b.1"),)])
+def test_a_source_that_does_not_know_the_outbox_gets_only_what_was_never_sent(features: tuple[str, ...]) -> None:
     mirror = named()
     mirror.step(WriteCells((CellSet(A, b"sent"),)))
     mirror.step(Lost())
     mirror.step(WriteCells((CellSet(A, b"kept"),)))
-    effects = relink(mirror)
+    effects = relink(mirror, *features)
     assert said(effects) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"kept"),))]
     assert [detail.split(":")[0] for detail in lost_writes(effects)] == ["x"]
-    again = relink(mirror, TAKEN + "0")
-    assert said(again) == said(effects)
-    assert lost_writes(again) == [], "it is told once"
+    assert lost_writes(relink(mirror, *features)) == ([] if features else [lost_writes(effects)[0]])
+
+
+def test_a_memory_that_began_after_a_frame_was_sent_does_not_know_of_it() -> None:
+    """Its first link was lost before the mirror heard of it, so on the second one it says that it knows the outbox."""
+    mirror = named(memory="a.1")
+    mirror.step(WriteCells((CellSet(A, b"sent to the old one"),)))
+    mirror.step(Lost())
+    mirror.step(Opened())
+    effects = relink(mirror, has(0, "b.1"))
+    assert said(effects) == [Delta(0, 1, ())]
+    assert len(lost_writes(effects)) == 1
+
+
+def test_a_write_that_went_to_one_memory_goes_there_again_and_to_no_other() -> None:
+    mirror = named(memory="a.1")
+    mirror.step(WriteCells((CellSet(A, b"1"),)))
+    first = said(relink(mirror, has(0, "a.1")))
+    assert first == [Delta(0, 1, (CellSet(A, b"1"),))]
+    assert said(relink(mirror, has(0, "b.1"))) == [Delta(0, 1, ())]
+    assert said(relink(mirror, has(0, "a.1"))) == [Delta(0, 1, ())], "it was told that nobody knows, and that stays so"
 
 
 def test_a_frame_that_is_too_long_goes_without_its_writes_from_then_on() -> None:
@@ -366,7 +401,7 @@ def test_a_frame_that_is_too_long_goes_without_its_writes_from_then_on() -> None
     mirror.step(WriteCells((CellSet(A, b"long"),)))
     mirror.step(WriteCells((CellSet(A, b"short"),)))
     assert lost_writes(mirror.step(TooLong(1, "longer than a frame"))) == ["x: it was not written: longer than a frame"]
-    assert said(relink(mirror, TAKEN + "0")) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"short"),))]
+    assert said(relink(mirror, has(0))) == [Delta(0, 1, ()), Delta(1, 2, (CellSet(A, b"short"),))]
 
 
 def test_writes_reach_the_graph_once_over_a_link_that_breaks() -> None:

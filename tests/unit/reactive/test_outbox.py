@@ -4,7 +4,7 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.reactive.messages import CellSet, NodeId, PeerId
-from bobbin.reactive.outbox import NamedOutbox, Outbox, TakenWrites, named_in, taken_in
+from bobbin.reactive.outbox import NamedOutbox, Outbox, Taken, TakenWrites, named_in, taken_in
 
 ONE, TWO, THREE = ((CellSet(NodeId(number), b"x"),) for number in (1, 2, 3))
 
@@ -83,28 +83,45 @@ def test_an_outbox_is_named_in_the_handshake() -> None:
         "0123456789abcdef-" + "9" * 16,
     ):
         assert named_in([f"bobbin-outbox-{wrong}"]) is None
-    assert taken_in(["other", "bobbin-taken-12"]) == 12
-    assert taken_in(["bobbin-taken-", "bobbin-taken-x", "bobbin-taken--1"]) is None
+
+
+def test_a_source_says_how_much_it_has_and_by_which_memory() -> None:
+    taken = Taken(12, "0a1b.3")
+    assert taken.feature == "bobbin-taken-12-0a1b.3"
+    assert taken_in(["other", taken.feature]) == taken
+    for wrong in ("", "12", "12-", "x-0a", "-1-0a", "12-0g", "12-" + "0" * 65, "9" * 16 + "-0a"):
+        assert taken_in([f"bobbin-taken-{wrong}"]) is None
 
 
 def test_what_was_taken_is_remembered_for_each_outbox_of_each_peer() -> None:
-    taken = TakenWrites()
+    taken = TakenWrites("a")
     one, two = PeerId(1), PeerId(2)
-    assert taken.through(one, "a") is None
-    taken.take(one, "a", 3)
-    taken.take(one, "a", 2)
-    taken.take(two, "a", 1)
-    assert (taken.through(one, "a"), taken.through(two, "a"), taken.through(one, "b")) == (3, 1, None)
+    taken.of(one, "a").take(3)
+    taken.of(one, "a").take(2)
+    taken.of(two, "a").take(1)
+    memories = [taken.of(one, "a"), taken.of(two, "a"), taken.of(one, "b")]
+    assert [memory.through for memory in memories] == [3, 1, 0]
+    assert len({memory.memory for memory in memories}) == 3
 
 
 def test_the_memory_of_what_was_taken_is_bounded_and_nobody_uses_up_that_of_another() -> None:
-    taken = TakenWrites(per_peer_max=2, peers_max=2)
-    taken.take(PeerId(1), "kept", 1)
+    taken = TakenWrites("a", per_peer_max=2, peers_max=2)
+    kept = taken.of(PeerId(1), "kept")
     for number in range(9):
-        taken.take(PeerId(2), f"{number}", number)
-    assert [number for number in range(9) if taken.through(PeerId(2), f"{number}") is not None] == [7, 8]
-    assert taken.through(PeerId(1), "kept") == 1
-    taken.take(PeerId(1), "kept", 2)
-    taken.take(PeerId(3), "new", 0)
-    assert taken.through(PeerId(1), "kept") == 2
-    assert taken.through(PeerId(2), "8") is None
+        taken.of(PeerId(2), f"{number}")
+    assert [number for number in range(9) if taken.use(PeerId(2), f"{number}") is not None] == [7, 8]
+    assert taken.use(PeerId(1), "kept") is kept
+    taken.of(PeerId(3), "new")
+    assert taken.use(PeerId(1), "kept") is kept
+    assert taken.use(PeerId(2), "8") is None
+
+
+def test_what_was_forgotten_begins_anew_under_another_name() -> None:
+    taken = TakenWrites("a", per_peer_max=1)
+    first = taken.of(PeerId(1), "a")
+    first.take(7)
+    taken.of(PeerId(1), "b")
+    again = taken.of(PeerId(1), "a")
+    assert (again.through, first.through) == (0, 7)
+    assert again.memory != first.memory
+    assert TakenWrites("b").of(PeerId(1), "a").memory not in {again.memory, first.memory}, "nor is it after a restart"

@@ -30,7 +30,7 @@ from bobbin.reactive.messages import (
     Snapshot,
     Stamp,
 )
-from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, TakenWrites, taken_in
+from bobbin.reactive.outbox import ACKED_WRITES, NamedOutbox, Taken, TakenWrites, taken_in
 from bobbin.reactive.permissions import OpKind, PeerPermissions, RemoteOp
 from bobbin.reactive.publisher import Publisher, PublisherConfig, PublisherPhase, take_change
 from bobbin.reactive.replica import Replica
@@ -171,17 +171,32 @@ def test_a_request_is_answered_once_with_what_is_then() -> None:
 
 def test_snapshots_are_made_one_after_the_other_however_many_are_asked_for() -> None:
     pair = Pair(GRAPH).open()
+    pair.at_source(Received(ResyncRequest(0)))
+    pair.change(CellSet(A, b"x"))
     for _ in range(50):
         pair.at_source(Received(ResyncRequest(0)))
-    assert [type(message) for message in pair.sent] == [Snapshot, Snapshot]
-    pair.change(CellSet(A, b"x"))
-    assert len(pair.sent) == 2, "what changes meanwhile is in the next one"
-    pair.at_source(Sent())
-    assert [type(message) for message in pair.sent] == [Snapshot, Snapshot, Snapshot]
-    pair.at_source(Sent())
-    assert len(pair.sent) == 3
+    assert [type(message) for message in pair.sent] == [Snapshot, Snapshot, Delta]
     pair.change(CellSet(A, b"y"))
+    assert len(pair.sent) == 3, "what changes meanwhile is in the next one"
+    pair.at_source(Sent())
+    assert [type(message) for message in pair.sent] == [Snapshot, Snapshot, Delta, Snapshot]
+    pair.at_source(Sent())
+    pair.at_source(Sent())
+    assert len(pair.sent) == 4
+    pair.change(CellSet(A, b"z"))
     assert isinstance(pair.sent[-1], Delta)
+
+
+def test_a_snapshot_that_is_on_its_way_answers_who_asks_meanwhile() -> None:
+    pair = slow()
+    pair.settle()
+    sent = len(pair.sent)
+    for _ in range(3):
+        pair.at_source(Received(ResyncRequest(0)))
+    pair.at_source(Sent())
+    assert len(pair.sent) == sent + 1
+    pair.at_source(Received(ResyncRequest(0)))
+    assert len(pair.sent) == sent + 2, "it has come, and was of no use, for whatever reason"
 
 
 def test_undecodable_frames_are_borne_up_to_a_bound() -> None:
@@ -193,6 +208,18 @@ def test_undecodable_frames_are_borne_up_to_a_bound() -> None:
     assert [notice.notice for notice in pair.notices] == [Refused("malformed", "noise")] * 2
     pair.at_source(Undecodable("malformed", "noise"))
     assert pair.closed == [Close("malformed", "noise")]
+
+
+def test_what_can_be_written_may_be_said_by_whoever_has_the_graph() -> None:
+    """A cell whose value cannot be shown is no root as long as that is so, and can be written all the same."""
+    truth, permissions = Replica(), PeerPermissions()
+    assert truth.replace(GRAPH) is None
+    permissions.grant(PEER, *(RemoteOp(OpKind.WRITE, id) for id in (A, C)))
+    config = PublisherConfig(checking=True)
+    publisher = Publisher(config, peer=PEER, truth=truth, permissions=permissions, is_cell=lambda id: id == C)
+    publisher.step(Opened())
+    effects = publisher.step(Received(Delta(0, 1, (CellSet(A, b"a"), CellSet(C, b"c")))))
+    assert [effect for effect in effects if isinstance(effect, Write)] == [Write((CellSet(C, b"c"),))]
 
 
 def test_writes_of_one_frame_are_done_together() -> None:
@@ -304,7 +331,7 @@ def test_the_first_epoch_is_as_it_was_told() -> None:
     assert [message.epoch for message in pair.sent if isinstance(message, Snapshot | Delta)] == [10**6, 10**6 + 1]
 
 
-def named(taken: TakenWrites, settled: int, *, peer: PeerId = PEER) -> tuple[Publisher, int | None]:
+def named(taken: TakenWrites, settled: int, *, peer: PeerId = PEER) -> tuple[Publisher, Taken | None]:
     """A link to an observer that names its outbox, and what it is told of it."""
     truth, permissions = Replica(), PeerPermissions()
     assert truth.replace(GRAPH) is None
@@ -325,28 +352,28 @@ def done(effects: tuple[PublisherEffect, ...]) -> tuple[list[object], list[int]]
 
 
 def test_a_write_that_comes_again_over_another_link_is_not_done_again() -> None:
-    taken = TakenWrites()
+    taken = TakenWrites("a")
     first, told = named(taken, 0)
-    assert told is None, "it was not known before"
+    assert told == Taken(0, "a.1")
     assert done(first.step(write(0, b"1"))) == ([b"1"], [1])
     assert done(first.step(write(1, b"2"))) == ([b"2"], [2])
     first.step(Lost())
     second, told = named(taken, 1)
-    assert told == 1
+    assert told == Taken(1, "a.1")
     assert done(second.step(write(0, b"2"))) == ([], [1])
     assert done(second.step(write(1, b"3"))) == ([b"3"], [2])
 
 
 def test_an_outbox_is_known_from_its_first_link_on_though_nothing_came() -> None:
-    taken = TakenWrites()
+    taken = TakenWrites("a")
     named(taken, 0)
     second, told = named(taken, 0)
-    assert told == 0
+    assert told == Taken(0, "a.1")
     assert done(second.step(write(0, b"1"))) == ([b"1"], [1])
 
 
 def test_what_two_links_of_one_outbox_say_at_once_is_done_once() -> None:
-    taken = TakenWrites()
+    taken = TakenWrites("a")
     first, _ = named(taken, 0)
     second, _ = named(taken, 0)
     assert done(first.step(write(0, b"1"))) == ([b"1"], [1])
@@ -356,15 +383,35 @@ def test_what_two_links_of_one_outbox_say_at_once_is_done_once() -> None:
 
 
 def test_an_outbox_of_the_same_name_is_another_one_where_the_peer_is_another() -> None:
-    taken = TakenWrites()
+    taken = TakenWrites("a")
     first, _ = named(taken, 0)
     first.step(write(0, b"1"))
     second, told = named(taken, 0, peer=PeerId(PEER + 1))
-    assert told is None
+    assert told == Taken(0, "a.2")
     assert done(second.step(write(0, b"1"))) == ([b"1"], [1])
 
 
 def test_an_observer_of_which_nothing_is_remembered_begins_where_it_says() -> None:
-    publisher, told = named(TakenWrites(), 40)
-    assert told is None
+    publisher, told = named(TakenWrites("a"), 40)
+    assert told == Taken(0, "a.1")
     assert done(publisher.step(write(0, b"1"))) == ([b"1"], [1])
+
+
+def test_links_that_share_a_memory_do_so_also_when_it_is_forgotten() -> None:
+    taken = TakenWrites("a", per_peer_max=1)
+    first, _ = named(taken, 0)
+    second, _ = named(taken, 0)
+    taken.of(PEER, "f" * 16)
+    assert done(first.step(write(0, b"1"))) == ([b"1"], [1])
+    assert done(second.step(write(0, b"1"))) == ([], [1])
+    third, told = named(taken, 0)
+    assert told == Taken(0, "a.3"), "it may not have taken all that was sent, and cannot know"
+    assert done(third.step(write(0, b"another"))) == ([b"another"], [1])
+
+
+def test_where_nothing_is_remembered_an_outbox_is_not_spoken_of() -> None:
+    pair = Pair(GRAPH, publisher=PublisherConfig(capabilities=capabilities(SOURCE, features=(ACKED_WRITES,))))
+    feature = NamedOutbox("0123456789abcdef", 0).feature
+    (greet, *_) = pair.publisher.step(Greeted(capabilities(PEER, features=(ACKED_WRITES, feature))))
+    assert isinstance(greet, Greet)
+    assert taken_in(greet.capabilities.features) is None

@@ -272,7 +272,7 @@ def test_a_followed_peer_that_is_down_is_said_by_the_log_the_health_and_the_metr
             await until(lambda: here.entries("followed-peer-lost"))
             (entry,) = here.entries("followed-peer-lost")
             assert (entry["level"], entry["peer"]) == ("warning", "hub")
-            # A link that goes while it is at rest has ended at a fixed point. Whether this one was is not for us to say.
+            # A link that goes while it is at rest has ended at a fixed point; this one may be at rest or not.
             assert entry["reason"] in ("link-lost", "fixed-point")
 
     _run(scene)

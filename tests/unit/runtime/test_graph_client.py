@@ -4,19 +4,22 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from bobbin.errors import PeerError, UsageError
+from bobbin.errors import PeerError, ResourceError, UsageError
 from bobbin.reactive.handshake import Codec
 from bobbin.reactive.permissions import OpKind
 from bobbin.reactive.type_tags import TypeTags
+from bobbin.runtime import graph_link
 from bobbin.runtime.graph_allowances import Allowance
 from bobbin.runtime.graph_channel import Channel, StreamChannel
 from bobbin.runtime.graph_client import Dial, GraphMirror, Updates, WritesLost, connect_graph
 from bobbin.runtime.graph_dial import ClientSettings
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
+from bobbin.runtime.graph_server import ServerSettings
 from bobbin.runtime.reconnect import Backoff, Lost
 from bobbin.transport.base import TransportError
 from tests.support.byte_streams import MemoryStream, stream_pair, until
@@ -401,6 +404,43 @@ def test_an_address_may_be_a_text() -> None:
             assert mirror.values() == SEEN
         with pytest.raises(UsageError, match="not an address"):
             connect_graph("somewhere")
+
+    run(main())
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_large_values_come_in_shared_memory_where_both_sides_want_that(tmp_path: Path, shares: bool) -> None:  # noqa: FBT001
+    """No frame could hold them, so whoever does not take them so has no link."""
+
+    async def main() -> None:
+        sample = Sample()
+        text = "é" * 50_000
+        sample.large.set(text)
+        small = ServerSettings(link=LinkSettings(frame_bytes_max=4_096, arena_bytes=400_000))
+        wants = ClientSettings(shares_memory=shares)
+        async with serving(sample.host, f"unix:{tmp_path / 'graph.sock'}", given=small) as (address,):
+            mirror = connect_graph(address, settings=wants, backoff=SOON)
+            if not shares:
+                with pytest.raises(PeerError):
+                    await mirror.__aenter__()
+                return
+            async with mirror:
+                assert mirror.value("figures/large") == text
+                for number in range(20):
+                    sample.context.set(sample.large, f"{number} {text}")
+                await seen(mirror, lambda values: values["figures/large"] == f"19 {text}")
+            assert sample.reasons("let-go") == []
+
+    run(main())
+
+
+def test_an_arena_that_cannot_be_opened_is_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(graph_link, "arena_feature", lambda _: "bobbin-arena-there_is_none")
+        given = ServerSettings(link=LinkSettings(arena_bytes=100_000))
+        async with serving(Sample().host, f"unix:{tmp_path / 'graph.sock'}", given=given) as (address,):
+            with pytest.raises(ResourceError, match="no arena"):
+                await connect_graph(address, settings=ClientSettings(shares_memory=True), backoff=SOON).__aenter__()
 
     run(main())
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from bobbin.errors import ResourceError, UsageError
-from bobbin.reactive.graph import Graph
+from bobbin.reactive.graph import EffectsFailed, Graph
 from bobbin.reactive.handshake import Capabilities
 from bobbin.reactive.link_effects import Close, Send
 from bobbin.reactive.link_events import Asked, Lost, Opened, Received, Sent
@@ -15,6 +17,7 @@ from bobbin.reactive.messages import (
     CellSet,
     CrdtSync,
     Delta,
+    Invalidate,
     NodeAdd,
     NodeId,
     NodeRemove,
@@ -27,6 +30,7 @@ from bobbin.reactive.publisher import PublisherConfig
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance
 from bobbin.runtime.graph_host import NOTICES_MAX, GraphHost, HostedLink
+from bobbin.runtime.single_effects import SingleEffects
 from tests.support.graphs import LARGE, OTHER, PEER, Sample, read, run
 
 
@@ -202,6 +206,66 @@ def test_a_link_that_is_over_hears_nothing() -> None:
     assert link.is_over
     assert _taken(link) == []
     assert sample.host.links == 0
+
+
+def test_an_effect_that_must_not_happen_twice_happens_once_over_all_starts(tmp_path: Path) -> None:
+    happened: list[str] = []
+
+    def trigger(run: Callable[[], object]) -> Sample:
+        """Two wishes, at one start of the process."""
+        sample = Sample(Allowance(PEER, OpKind.TRIGGER_EFFECT, "figures/*"))
+        with SingleEffects.open(tmp_path / "effects") as records:
+            sample.host.on_trigger(sample.one.id, run, once=records)
+            link = _open(sample)
+            for _ in range(2):
+                link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+        return sample
+
+    first, second = (trigger(lambda: happened.append("sent")) for _ in range(2))
+    assert happened == ["sent"]
+    told = {"key": "figures/one", "why": "over"}
+    assert [values for word, values in first.told if word == "not-again"] == [told]
+    assert [values for word, values in second.told if word == "not-again"] == [told, told]
+
+
+def test_an_effect_that_failed_half_way_is_in_doubt_and_not_done_again(tmp_path: Path) -> None:
+    sample = Sample(Allowance(PEER, OpKind.TRIGGER_EFFECT, "figures/*"))
+    begun: list[int] = []
+
+    def fail() -> None:
+        begun.append(1)
+        raise OSError("half way")
+
+    with SingleEffects.open(tmp_path / "effects") as records:
+        sample.host.on_trigger(sample.one.id, fail, once=records)
+        link = _open(sample)
+        for _ in range(2):
+            link.step(Asked(RemoteOp(OpKind.TRIGGER_EFFECT, sample.one.id)))
+        assert records.in_doubt == ("figures/one",)
+    assert begun == [1]
+    assert [word for word, _ in sample.told] == ["failed", "not-again"]
+
+
+def test_only_a_node_with_a_key_can_be_known_again(tmp_path: Path) -> None:
+    sample = Sample()
+    nameless = sample.graph.cell(1, tag="i64")
+    with SingleEffects.open(tmp_path / "effects") as records, pytest.raises(UsageError, match="no key"):
+        sample.host.on_trigger(nameless.id, lambda: None, once=records)
+
+
+def test_a_cell_that_has_a_value_which_cannot_be_shown_can_be_written_from_afar() -> None:
+    """It was set so here, by mistake. Whoever may write it can put that right."""
+    sample = Sample()
+    link = _open(sample)
+    _taken(link)
+    with pytest.raises(EffectsFailed, match="i64"):
+        sample.one.set("no number")  # type: ignore[arg-type]
+    (stale,) = _taken(link)
+    assert isinstance(stale, Delta)
+    assert Invalidate(sample.one.id) in stale.operations
+    link.step(Received(Delta(0, 1, (CellSet(sample.one.id, (5).to_bytes(8, "little")),))))
+    assert sample.one.peek() == 5
+    assert sample.reasons("denied") == []
 
 
 def test_replicated_cells_are_refused() -> None:

@@ -10,11 +10,16 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from bobbin.errors import PeerError, UsageError
+from bobbin.reactive.crdt.plane import Plane
+from bobbin.reactive.messages import NodeId
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_client import connect_graph
+from bobbin.runtime.graph_dial import ClientSettings, dial_graph
+from bobbin.runtime.graph_greeting import NOT_KNOWN
 from bobbin.runtime.graph_link import LinkSettings
-from bobbin.runtime.graph_peers import ANYONE, Identities, signer_peer
-from bobbin.runtime.graph_server import GraphServer
+from bobbin.runtime.graph_peers import ANYONE, Credentials, Identities, signer_peer
+from bobbin.runtime.graph_server import GraphServer, ServerSettings
+from bobbin.runtime.replication import Replication, now_us
 from bobbin.runtime.web_sockets import PROOF_PROTOCOL
 from bobbin.transport import certificate
 from bobbin.transport.base import TransportError
@@ -295,5 +300,35 @@ def test_one_address_shuts_out_nobody_who_comes_without_a_name_from_another() ->
                     except ConnectionClosed as closed:
                         codes.append(closed.rcvd.code if closed.rcvd else 0)
             assert codes == [None, 1013, None]
+
+    run(main())
+
+
+def test_replicas_come_at_an_address_of_their_own() -> None:
+    """Known by what they show, as observers are. Whoever shows nothing has no part in it."""
+
+    async def main() -> None:
+        a, b = (Replication(Plane(own, members=(PEER, OTHER))) for own in (OTHER, PEER))
+        a.plane.set(NodeId(1), b"from there", now_us=now_us())
+        sample = Sample()
+        server = GraphServer(sample.host, ServerSettings(identities=Identities(tokens=TOKENS, anyone=True)))
+        graphs = await server.start(addresses.parse("tcp:127.0.0.1:0", to_listen=True))
+        cells = await server.start(addresses.parse("tcp:127.0.0.1:0", to_listen=True), replication=a)
+        shown = Credentials(peer=PEER, token=TOKEN)
+        running = asyncio.create_task(b.run(await dial_graph(cells, shown, ClientSettings()), OTHER))
+        await until(lambda: NodeId(1) in b.plane.names())
+        b.plane.set(NodeId(2), b"from here", now_us=now_us())
+        b.wrote()
+        await until(lambda: NodeId(2) in a.plane.names())
+        stranger = await dial_graph(cells, Credentials(), ClientSettings())
+        await stranger.send(json.dumps(greeting(ANYONE)).encode())
+        with pytest.raises(TransportError):
+            await stranger.receive()
+        await stranger.close()
+        assert NOT_KNOWN in sample.reasons("turned-away")
+        async with connect_graph(graphs, peer=PEER, token=TOKEN) as mirror:
+            assert mirror.values() == SEEN
+        await server.close()
+        assert await running == "closed"
 
     run(main())

@@ -10,11 +10,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from bobbin.reactive.messages import SAFE_INTEGER_MAX, PeerId
 from bobbin.records.signing import SigningKey
+from bobbin.runtime import graph_web
 from bobbin.runtime.graph_client import connect_graph
 from bobbin.runtime.graph_link import LinkSettings
 from bobbin.runtime.graph_peers import ANYONE, Identities, signer_peer
-from bobbin.runtime.graph_server import GraphServer
+from bobbin.runtime.graph_server import GraphServer, ServerSettings
 from bobbin.runtime.graph_web import WebListener, WebSettings
+from bobbin.runtime.guesses import Guesses
 from bobbin.transport.base import Route, TransportError
 from bobbin.transport.listen import Handshakes
 from bobbin.wire import address as addresses
@@ -180,6 +182,27 @@ def test_after_the_handshake_frames_may_be_as_long_as_was_agreed() -> None:
             await socket.recv()
             await socket.send(json.dumps({"type": "resync_request", "from_epoch": 0}) + " " * 100_000)
             assert json.loads(await socket.recv())["type"] == "snapshot"
+
+    run(main())
+
+
+def test_whoever_guesses_at_tokens_is_told_to_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with a right one, which would be found out otherwise. Who shows none is not concerned."""
+    monkeypatch.setattr(graph_web, "Guesses", lambda: Guesses(burst=3, per_second=0.0))
+
+    async def main() -> None:
+        given = ServerSettings(identities=Identities(tokens=TOKENS, anyone=True))
+        async with serving(Sample().host, PLACE, given=given) as (address,):
+
+            async def status(token: str | None) -> int:
+                try:
+                    async with raw_socket(address, token=token):
+                        return 101
+                except InvalidStatus as refused:
+                    return refused.response.status_code
+
+            assert {await status(f"wrong-token-{number}") for number in range(3)} == {401}
+            assert [await status("another-wrong-one"), await status(TOKEN), await status(None)] == [429, 429, 101]
 
     run(main())
 

@@ -237,6 +237,40 @@ def test_runs_wait_for_an_event_loop_and_end_with_it() -> None:
     _run(scenario())
 
 
+@pytest.mark.parametrize("pauses", [0, 3])
+def test_a_run_that_its_event_loop_did_not_finish_begins_anew_in_the_next_one(pauses: int) -> None:
+    """After no pause the run has not even begun: it was asked for, and its task has not had its turn."""
+    context = ReactiveContext()
+    begun: list[int] = []
+    seen: list[int] = []
+
+    async def scenario() -> None:
+        finish = asyncio.Event()
+
+        async def work() -> int:
+            begun.append(cell.get())
+            await finish.wait()
+            return cell.get() * 10
+
+        with context.batch() as graph:
+            cell = graph.cell(1)
+            slot = graph.async_slot(work)
+            graph.effect(lambda: seen.append(slot.get()))
+        async with context:
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+        assert len(begun) == (pauses > 0)
+        assert slot.is_pending
+        finish.set()
+        async with context:
+            assert await context.value(slot) == 10
+            context.set(cell, 3)
+            assert await context.value(slot) == 30
+        assert seen == [10, 30]
+
+    _run(scenario())
+
+
 def test_runs_may_be_asked_for_from_other_threads() -> None:
     async def scenario() -> None:
         async with ReactiveContext() as context:

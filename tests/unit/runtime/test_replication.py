@@ -6,11 +6,12 @@ from bobbin.reactive.crdt.binding import ReplicatedCells
 from bobbin.reactive.crdt.clock import STAMP_AHEAD
 from bobbin.reactive.crdt.plane import CellName, Merged, Plane
 from bobbin.reactive.crdt.session import UNEXPECTED
+from bobbin.reactive.crdt.states import Kind
 from bobbin.reactive.graph import Graph
 from bobbin.reactive.handshake import Capabilities
 from bobbin.reactive.messages import CrdtOperation, CrdtSync, NodeId, OutboxAck, PeerId, Stamp, Value
 from bobbin.runtime import replication
-from bobbin.runtime.replication import BEHIND, FEATURE, WRONG_PEER, Replication, ReplicationSettings, now_us
+from bobbin.runtime.replication import BEHIND, FEATURE, STALLED, WRONG_PEER, Replication, ReplicationSettings, now_us
 from bobbin.transport.base import TransportError
 from bobbin.wire.lazily import canonical_json, handshake
 from tests.support.byte_streams import until
@@ -164,6 +165,32 @@ def test_a_guest_may_what_it_was_granted() -> None:
     run(main())
 
 
+def test_a_guest_speaks_for_itself_alone_in_merged_cells() -> None:
+    """What it has seen of others is believed when they, or members, have said it."""
+
+    async def main() -> None:
+        everybody = {"reads": lambda *_: True, "writes": lambda *_: True}
+        a, b, guest = (_replica(own, **everybody) for own in (A, B, GUEST))
+        for replica in (a, b, guest):
+            replica.plane.declare(NodeId(1), Kind.PN_COUNTER, key="votes", now_us=now_us())
+            replica.plane.declare(NodeId(2), Kind.MV, key="title", now_us=now_us())
+        b.plane.add("votes", 3, now_us=now_us())
+        b.plane.put("title", b"B's", now_us=now_us())
+        first = Linked((b, guest))
+        await until(lambda: guest.plane.values("title") == {b"B's"} and guest.plane.count("votes") == 3)
+        guest.plane.add("votes", 1, now_us=now_us())
+        guest.plane.put("title", b"after B's", now_us=now_us())
+        second = Linked((a, guest))
+        await until(lambda: a.plane.count("votes") == 1)
+        assert a.plane.values("title") == frozenset()
+        third = Linked((a, b))
+        await until(lambda: a.plane.values("title") == {b"after B's"} and a.plane.count("votes") == 4)
+        for linked in (first, second, third):
+            await linked.stop()
+
+    run(main())
+
+
 def test_nobody_but_members_may_anything_by_default() -> None:
     async def main() -> None:
         a, guest = _replica(A), _replica(GUEST)
@@ -309,6 +336,20 @@ def test_whoever_asks_often_and_does_not_read_is_owed_one_answer() -> None:
         pipe.is_read.set()
         assert await running == UNEXPECTED
         assert 3 <= pipe.sent <= 4, "both greetings, the answer that was being sent, and one more"
+
+    run(main())
+
+
+def test_a_peer_that_takes_nothing_is_let_go() -> None:
+    async def main() -> None:
+        replica = _replica(A, settings=ReplicationSettings(stalled_seconds=0.05))
+        replica.plane.set(NodeId(1), b"v", now_us=now_us())
+        says: asyncio.Queue[bytes | None] = asyncio.Queue()
+        pipe = Unread(says, asyncio.Queue())
+        says.put_nowait(_greeting())
+        says.put_nowait(canonical_json.encode(CrdtSync((), ((B, Stamp(1, 0, B)),))))
+        assert await replica.run(pipe, B) == STALLED
+        assert replica.peers == frozenset()
 
     run(main())
 

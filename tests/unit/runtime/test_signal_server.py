@@ -13,10 +13,12 @@ from bobbin.reactive.messages import PeerId
 from bobbin.reactive.signaling import OPEN, Access, Limits, Mode
 from bobbin.records.signing import SigningKey
 from bobbin.runtime import web_sockets
+from bobbin.runtime.guesses import BURST, PER_SECOND
 from bobbin.runtime.introduction import introduce
 from bobbin.runtime.signal_server import ServerLimits, SignalServer, SignalSettings
 from bobbin.runtime.socket_stream import SocketStream
 from bobbin.transport.base import Route
+from bobbin.transport.listen import Handshakes
 from bobbin.wire.proof import Role
 from tests.support.byte_streams import until
 from tests.support.signal_rooms import RawClient, raw_client, run, serving
@@ -154,6 +156,43 @@ def test_a_token_gives_one_id_and_no_other() -> None:
                     async with raw_client(server, token=token, protocols=given):
                         pass
                 assert refused.value.response.status_code == status
+
+    run(main())
+
+
+def test_whoever_guesses_at_tokens_is_told_to_come_later() -> None:
+    async def main() -> None:
+        now = [0]
+        known = SignalSettings(access=OPEN, tokens={_digest("secret"): PeerId(5)})
+        server = SignalServer(known, clock_ns=lambda: now[0])
+        await server.start("127.0.0.1", 0)
+
+        async def status(token: str | None) -> int:
+            try:
+                async with raw_client(server, token=token):
+                    return 101
+            except InvalidStatus as refused:
+                return refused.response.status_code
+
+        assert {await status(f"wrong {number}") for number in range(BURST)} == {401}
+        assert [await status("wrong"), await status("secret"), await status(None)] == [429, 429, 101]
+        now[0] += int(1e9 / PER_SECOND)
+        assert await status("secret") == 101
+        await server.close()
+
+    run(main())
+
+
+def test_whoever_connects_and_asks_for_nothing_gives_way() -> None:
+    async def main() -> None:
+        bounds = ServerLimits(handshakes=Handshakes(count_per_origin_max=1))
+        async with serving(SignalSettings(access=OPEN, limits=bounds)) as server:
+            assert server.address is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port_number)
+            async with raw_client(server) as one:
+                assert await one.join(1) == {"type": "welcome", "peer": 1, "peers": []}
+            assert await reader.read() == b""
+            writer.close()
 
     run(main())
 

@@ -30,7 +30,7 @@ from bobbin.reactive.messages import (
     Stamp,
 )
 from bobbin.runtime.arena import Arena, ArenaReader
-from bobbin.runtime.spilling import resolve, spill
+from bobbin.runtime.spilling import arena_feature, named_in, resolve, spill
 from bobbin.wire.lazily.arena_header import HeaderMismatch
 
 _LONG = bytes(range(100))
@@ -139,3 +139,9 @@ def test_blobs_of_other_backends_are_left_alone(arena: Arena) -> None:
     message = Delta(0, 1, (CellSet(NodeId(1), BlobRef(0, 4, 1, 0, 5, Backend.ARROW)),))
     assert spill(message, arena, over_bytes=0) == message
     assert resolve(message, arena) == message
+
+
+def test_an_arena_is_named_in_a_handshake() -> None:
+    with Arena(4096) as arena:
+        assert named_in(["other", arena_feature(arena)]) == arena.name
+    assert named_in(["bobbin-arena-", "bobbin-arena-../x", "bobbin-arena-" + "x" * 65]) is None

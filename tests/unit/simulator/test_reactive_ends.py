@@ -28,6 +28,7 @@ class Owner:
     def __init__(self) -> None:
         self.timeline = Timeline()
         self.tally: Counter[str] = Counter()
+        self.starts = 1
         self.stage = Stage(is_live=False)
         self.stage.act([Add(Described(id=A, incarnation=1, key="k/a"), 1)])
         self.stage.start()

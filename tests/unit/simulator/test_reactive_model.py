@@ -92,3 +92,38 @@ def test_what_is_drawn_makes_sense_and_changes_lead_from_state_to_state(seed: in
         assert replica.edges == set(snapshot.edges)
         assert replica.roots == set(snapshot.roots)
     assert play.add_cell(id_max=2**53 - 1).described.id <= 2**53 - 1
+
+
+def test_nodes_with_other_ids_are_the_same_nodes() -> None:
+    model = GraphModel()
+    model.play([cell(A, 1), cell(B, 3), slot(C, A, B), slot(D, A, is_lazy=True)])
+    model.play([Resolve(D)])
+    model.renumber({A: B, B: A, C: NodeId(9), D: C})
+    assert model.cells == {B: 1, A: 3}
+    assert model.described[NodeId(9)].reads == (B, A)
+    assert model.shown[NodeId(9)].dependencies == (B, A)
+    assert [one.described.incarnation for one in model.shown.values()] == [0, 1, 2, 3]
+    assert operations(model.play([Put(B, 2)])) == (
+        EdgeRemove(NodeId(9), A),
+        CellSet(B, as_bytes(2)),
+        SlotValue(NodeId(9), as_bytes(2)),
+        Invalidate(C),
+    ), "what was known of a lazy one is known still"
+
+
+def test_ids_are_dealt_anew_among_those_there_are_and_some_others() -> None:
+    play = Play(Random(3), is_lazy=False, reuses=True)
+    model = GraphModel()
+    model.play(play.begin())
+    before = dict(model.described)
+    ids = play.renumber()
+    assert ids.keys() == before.keys()
+    assert len(set(ids.values())) == len(ids)
+    assert any(id != other for id, other in ids.items())
+    model.renumber(ids)
+    assert {ids[id]: one.incarnation for id, one in before.items()} == {
+        id: one.incarnation for id, one in model.described.items()
+    }
+    for _ in range(30):
+        model.play(play.batch())
+    assert play._alive == model.described

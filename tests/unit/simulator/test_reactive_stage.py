@@ -56,3 +56,21 @@ def test_what_was_lazy_is_computed_when_it_can_be_seen() -> None:
     stage.grants.grant(ME, RemoteOp(OpKind.READ, B))
     assert stage.resolve_granted() is not None
     assert stage.truth.nodes[B].value is not None
+
+
+def test_another_start_may_give_nodes_other_ids_and_nobody_may_more_for_it() -> None:
+    stage = Stage(is_live=True)
+    stage.act([CELL, SLOT])
+    stage.start()
+    stage.grants.grant(ME, RemoteOp(OpKind.READ, A))
+    stage.grants.grant_all(ME, OpKind.WRITE)
+    stage.resolve_granted()
+    former = stage.grants.permissions
+    stage.renumber({A: B, B: A})
+    stage.start()
+    assert stage.grants.permissions is not former
+    for book in (stage.grants, stage.grants.permissions):
+        allowed = [book.allows(ME, RemoteOp(OpKind.READ, id)) for id in (A, B)]
+        assert allowed == [False, True]
+        assert book.allows(ME, RemoteOp(OpKind.WRITE, A))
+    assert stage.truth.roots == {B}

@@ -3,7 +3,7 @@
 import pytest
 
 from bobbin.reactive.messages import CellSet, Delta, Node, NodeAdd, NodeId, NodeRemove, Snapshot
-from bobbin.simulator.reactive_model import TAG, Add, Described, GraphModel, Put, Remove, as_bytes
+from bobbin.simulator.reactive_model import TAG, Add, Described, GraphModel, Put, Remove, Resolve, as_bytes
 from bobbin.simulator.reactive_witness import Sight, Witness, fold, projected, sight_of
 
 A, B, C = map(NodeId, range(3))
@@ -117,3 +117,23 @@ def test_folding_says_what_does_not_fit() -> None:
     assert wrong is not None
     assert same == after
     assert fold(after, [NodeRemove(B)])[0] is not None
+
+
+def test_a_snapshot_of_something_stale_is_an_epoch_and_may_be_taken_in_two_halves() -> None:
+    graph = model()
+    lazy = Described(id=NodeId(7), incarnation=7, key=None, reads=(A,), is_lazy=True)
+    graph.play([Add(lazy), Resolve(lazy.id)])
+    graph.play([Put(A, 3)])
+    witness = Witness("link", 5, expect)
+    witness.begin(graph.shown, lambda id: id == lazy.id)
+    sight = witness.history[5]
+    with pytest.raises(AssertionError, match="epoch 5 goes out at 6"):
+        witness.hear_snapshot(told(sight, 5))
+    witness = Witness("link", 5, expect)
+    witness.begin(graph.shown, lambda id: id == lazy.id)
+    witness.hear_snapshot(told(sight, 6))
+    witness.judge(sight, 6, has_keys=True)
+    witness.judge(sight, 5, has_keys=True)
+    witness.judge(sight.before_staleness(), 5, has_keys=True)
+    with pytest.raises(AssertionError, match="wrong"):
+        witness.judge(sight.before_staleness(), 6, has_keys=True)

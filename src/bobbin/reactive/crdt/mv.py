@@ -34,12 +34,23 @@ class Mv(Generic[V]):
         """What there is to see: nothing at first, one value after a write, several after concurrent ones."""
         return frozenset(value for _, value in self._entries)
 
-    def set(self, value: V, peer: PeerId) -> bool:
-        """Write in place of everything that is here. Returns whether the values changed."""
+    def seen(self) -> dict[PeerId, int]:
+        """How many writes of each peer are covered by what is here."""
         seen: dict[PeerId, int] = {}
         for version, _ in self._entries:
-            for one, count in version:
-                seen[one] = max(seen.get(one, 0), count)
+            for peer, count in version:
+                seen[peer] = max(seen.get(peer, 0), count)
+        return seen
+
+    def has_seen(self, entry: Entry[V]) -> bool:
+        """Whether a value is here, or is gone because its writer's successors are."""
+        return entry in self._entries or any(
+            version != entry[0] and _covers(dict(version), entry[0]) for version, _ in self._entries
+        )
+
+    def set(self, value: V, peer: PeerId) -> bool:
+        """Write in place of everything that is here. Returns whether the values changed."""
+        seen = self.seen()
         seen[peer] = seen.get(peer, 0) + 1
         if seen[peer] > U64_MAX:
             raise UsageError(f"peer {peer} has written as often as can be counted")

@@ -9,7 +9,8 @@ The *frontier* of a peer says, for each peer, up to which stamp it has seen ever
 has not seen by its own report; so whoever takes such a frame has seen what the sender has, and its frontier rises with
 the frame's. It never rises with single operations: one that was lost on the way is sent again. A frame without
 operations is a report and no more. Only *members*, full replicas that are trusted with the writes of others, may vouch
-for these: what anybody else says of third peers, by stamp or by frontier, does not count.
+for these: what anybody else says of third peers, by stamp or by frontier, does not count. What it says of them inside
+the state of a merged cell is looked at by whoever has the link (``guests``).
 
 A cell is removed by a write, the tombstone. It can be forgotten when it lies at or below the *watermark*, the least
 of what all members say of themselves, and every member has said that it saw it; then nobody has anything older to send.
@@ -18,7 +19,8 @@ A frame is taken whole or not at all. Nothing here knows the time: it comes as a
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
 from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
@@ -29,7 +31,8 @@ from bobbin.reactive.crdt import states
 from bobbin.reactive.crdt.clock import HybridClock, StampRefused
 from bobbin.reactive.crdt.mv import Mv
 from bobbin.reactive.crdt.pn_counter import PnCounter
-from bobbin.reactive.crdt.states import ENTRIES_MAX, Kind, MalformedState, Register
+from bobbin.reactive.crdt.stamp_index import StampIndex
+from bobbin.reactive.crdt.states import Kind, MalformedState, Register
 from bobbin.reactive.messages import CrdtOperation, CrdtSync, NodeId, PeerId, Stamp, Value
 
 CellName: TypeAlias = NodeId | str
@@ -79,6 +82,9 @@ class Plane:
         self._cells_max: Final = cells_max
         self._cells: Final[dict[CellName, CrdtOperation]] = {}
         """The operation that holds, of each cell; of a merged one, its present state."""
+        self._index: Final = StampIndex(self._cells)
+        self._fresh: Final[dict[CellName, None]] = {}
+        """Cells that were written since the index was used."""
         self._registers: Final[dict[CellName, Register]] = {}
         """Of the merged cells."""
         self._past: Final[dict[CellName, list[Stamp]]] = {}
@@ -158,7 +164,8 @@ class Plane:
     def declare(self, node: NodeId, kind: Kind, *, key: str | None = None, now_us: int) -> None:
         """Say that a cell is merged: from now on its states are read, and not only compared by stamp.
 
-        Raises ``MalformedState`` if what peers have sent for it is of no such kind.
+        To be said before there are links: what peers have sent for it is merged whole, whoever it was. Raises
+        ``MalformedState`` if that is of no such kind.
         """
         name = _name(node, key)
         if name in self._registers:
@@ -170,16 +177,22 @@ class Plane:
         self._registers[name] = register
         if held is None:
             self._cells[name] = CrdtOperation(node, key, self.clock.tick(now_us), states.encode(register))
+            self._fresh[name] = None
+
+    def register(self, name: CellName) -> Register | None:
+        """A copy of what a merged cell has; None for one that is not merged."""
+        register = self._registers.get(name)
+        return None if register is None else register.fork()
 
     def add(self, name: CellName, amount: int, *, now_us: int) -> CrdtOperation:
         """Raise or lower a counter; returns what is to be sent."""
-        counter = self._counter(name)
+        counter = self._counter(name).fork()
         counter.add(amount, self.own)
         return self._restate(name, counter, now_us)
 
     def put(self, name: CellName, value: bytes, *, now_us: int) -> CrdtOperation:
         """Write a register of several values in place of all that are seen; returns what is to be sent."""
-        several = self._several(name)
+        several = self._several(name).fork()
         several.set(value, self.own)
         return self._restate(name, several, now_us)
 
@@ -196,7 +209,10 @@ class Plane:
         return register
 
     def _restate(self, name: CellName, register: Register, now_us: int) -> CrdtOperation:
+        if (wrong := states.excess(register)) is not None:
+            raise UsageError(f"nobody could read cell {name} any more: {wrong}")
         stamp, state = self.clock.tick(now_us), states.encode(register)
+        self._registers[name] = register
         return self._write(name, structs.replace(self._cells[name], stamp=stamp, state=state))
 
     def _write(self, name: CellName, operation: CrdtOperation) -> CrdtOperation:
@@ -205,6 +221,7 @@ class Plane:
             assert held.stamp < operation.stamp, "the clock has seen every stamp that is held"
             self._remember(name, held.stamp)
         self._cells[name] = operation
+        self._fresh[name] = None
         return operation
 
     # ---- taking frames ----------------------------------------------------------------------------------------------
@@ -271,14 +288,15 @@ class Plane:
             read[place] = states.like(register, operation.state)
             trial = trials.setdefault(name, register.fork())
             states.join(trial, read[place])
-            if isinstance(trial, Mv) and len(trial.entries) > ENTRIES_MAX:
-                raise MalformedState(f"cell {name} would have more than {ENTRIES_MAX} concurrent values")
+            if (wrong := states.excess(trial)) is not None:
+                # What is merged here is sent to others, who must be able to read it.
+                raise MalformedState(f"cell {name} would have {wrong}")
         return read
 
     def _merge(
         self, operations: tuple[CrdtOperation, ...], read: dict[int, Register], now_us: int
     ) -> tuple[int, dict[CellName, None]]:
-        cells, pasts, applied = self._cells, self._past, 0
+        cells, pasts, fresh, applied = self._cells, self._past, self._fresh, 0
         changed: dict[CellName, None] = {}
         for place, operation in enumerate(operations):
             name: CellName = operation.id if operation.key is None else operation.key
@@ -293,11 +311,13 @@ class Plane:
                 if self._collected and self._is_collected(operation.stamp):
                     continue
                 cells[name] = operation
+                fresh[name] = None
                 applied += 1
                 if operation.state != TOMBSTONE:
                     changed[name] = None
             elif operation.stamp > held.stamp:
                 cells[name] = operation
+                fresh[name] = None
                 past = pasts.get(name)
                 if past is None:
                     pasts[name] = [held.stamp]
@@ -320,6 +340,7 @@ class Plane:
     def _join(self, name: CellName, operation: CrdtOperation, incoming: Register, now_us: int) -> tuple[bool, bool]:
         """Merge a state; returns whether its stamp was new, and whether there is something else to see."""
         register, held = self._registers[name], self._cells[name]
+        self._fresh[name] = None
         differs = states.join(register, incoming)
         ours, theirs, both = held.state, states.encode(incoming), states.encode(register)
         stamp = operation.stamp
@@ -378,42 +399,33 @@ class Plane:
         that. The filter drops operations and leaves the frontier whole: a peer need not learn later what it may not
         read.
         """
+        self._index.note(self._fresh)
+        self._fresh.clear()
         seen = {} if whole else self._reported.get(peer, {})
-        wanted = [
-            operation
-            for operation in self._cells.values()
-            if ((known := seen.get(operation.stamp.peer)) is None or operation.stamp > known)
-            and (allows is None or allows(operation))
-        ]
         frontier = dict(self.frontier)
-        if operations_max is not None and len(wanted) > operations_max:
-            wanted = self._some(wanted, operations_max, peer, frontier, seen)
-        return CrdtSync(tuple(wanted), tuple(sorted(frontier.items())))
+        vouched, others = self._wanted(seen, frontier, allows)
+        some = _earliest(vouched, operations_max, seen, frontier)
+        room = len(others) if operations_max is None else max(0, operations_max - len(some))
+        if room < len(others):
+            # What lies beyond our own frontier is never acknowledged, so it is sent by turns.
+            turn = self._turns.get(peer, 0) % len(others)
+            self._turns[peer] = turn + room
+            others = (others[turn:] + others[:turn])[:room]
+        return CrdtSync((*some, *others), tuple(sorted(frontier.items())))
 
-    def _some(
-        self,
-        wanted: list[CrdtOperation],
-        count: int,
-        peer: PeerId,
-        frontier: dict[PeerId, Stamp],
-        seen: Mapping[PeerId, Stamp],
-    ) -> list[CrdtOperation]:
-        """About so many operations, and a frontier lowered to what they leave out."""
-        vouched: list[CrdtOperation] = []
+    def _wanted(
+        self, seen: Mapping[PeerId, Stamp], frontier: Mapping[PeerId, Stamp], allows: Allows | None
+    ) -> tuple[list[Iterator[CrdtOperation]], list[CrdtOperation]]:
+        """What is not seen: up to our own frontier by peer and in order, to be looked at when needed; and the rest."""
+        vouched: list[Iterator[CrdtOperation]] = []
         others: list[CrdtOperation] = []
-        for one in wanted:
-            bound = frontier.get(one.stamp.peer)
-            (others if bound is None or one.stamp > bound else vouched).append(one)
-        vouched.sort(key=lambda one: one.stamp)
-        cut = min(count, len(vouched))
-        # Operations of one stamp go together: a frontier cannot stand between them.
-        while 0 < cut < len(vouched) and vouched[cut].stamp == vouched[cut - 1].stamp:
-            cut += 1
-        _lower(frontier, seen, vouched, cut)
-        # What lies beyond our own frontier is never acknowledged, so it is sent by turns.
-        turn, room = self._turns.get(peer, 0) % max(1, len(others)), max(0, count - cut)
-        self._turns[peer] = turn + room
-        return vouched[:cut] + (others[turn:] + others[:turn])[:room]
+        for one in self._index.peers:
+            known, bound = seen.get(one), frontier.get(one)
+            if bound is not None:
+                vouched.append(filter(allows, self._index.between(one, known, bound)))
+            beyond = bound if known is None or (bound is not None and bound > known) else known
+            others += filter(allows, self._index.between(one, beyond, None))
+        return vouched, others
 
     def forget(self, peer: PeerId) -> None:
         """The link to a peer is over. What it has seen is asked for anew: it may come back without it."""
@@ -468,18 +480,32 @@ def _rank(state: Value) -> tuple[bool, bytes, str]:
     return (True, state, "") if isinstance(state, bytes) else (False, b"", repr(state))
 
 
-def _lower(
-    frontier: dict[PeerId, Stamp], seen: Mapping[PeerId, Stamp], ordered: list[CrdtOperation], count: int
-) -> None:
-    """Claim only what lies before the first operation that is left out, of each peer that has one."""
-    left_out: dict[PeerId, Stamp] = {}
-    for operation in ordered[count:]:
-        left_out.setdefault(operation.stamp.peer, operation.stamp)
-    for peer, bound in left_out.items():
-        kept = [one.stamp for one in ordered[:count] if one.stamp.peer == peer and one.stamp < bound]
-        if kept:
-            frontier[peer] = kept[-1]
-        elif peer in seen:
-            frontier[peer] = seen[peer]
+def _earliest(
+    queues: list[Iterator[CrdtOperation]],
+    count_max: int | None,
+    seen: Mapping[PeerId, Stamp],
+    frontier: dict[PeerId, Stamp],
+) -> list[CrdtOperation]:
+    """About so many operations, each queue in its order, and the frontier lowered to what they leave out."""
+    heads = [(first.stamp, first, queue) for queue in queues if (first := next(queue, None)) is not None]
+    heapify(heads)
+    taken: list[CrdtOperation] = []
+    reached: dict[PeerId, Stamp] = {}
+    # Operations of one stamp go together: a frontier cannot stand between them.
+    while heads and (count_max is None or len(taken) < count_max or (taken and heads[0][0] == taken[-1].stamp)):
+        stamp, operation, queue = heads[0]
+        taken.append(operation)
+        reached[stamp.peer] = stamp
+        following = next(queue, None)
+        if following is None:
+            heappop(heads)
         else:
-            frontier.pop(peer, None)
+            heapreplace(heads, (following.stamp, following, queue))
+    for stamp, _, _ in heads:
+        # Claim only what lies before the first operation that is left out.
+        bound = reached.get(stamp.peer, seen.get(stamp.peer))
+        if bound is None:
+            frontier.pop(stamp.peer, None)
+        else:
+            frontier[stamp.peer] = bound
+    return taken

@@ -35,6 +35,9 @@ ENTRIES_MAX: Final = 64
 MALFORMED_STATE: Final = "malformed_state"
 
 _DIGITS_MAX: Final = len(str(U64_MAX))
+_ENTRY_BYTES: Final = 32
+_COUNT_BYTES: Final = 2 * _DIGITS_MAX + 4
+"""What an entry, and one count of its version, take at most besides the value."""
 
 F = TypeVar("F")
 Register: TypeAlias = PnCounter | Mv[bytes]
@@ -102,6 +105,20 @@ def join(into: Register, other: Register) -> bool:
     assert isinstance(into, Mv), "states are read as the register is"
     assert isinstance(other, Mv), "states are read as the register is"
     return into.merge(other)
+
+
+def excess(register: Register) -> str | None:
+    """What a register has too much of to be read by others; None if it can be."""
+    if isinstance(register, PnCounter):
+        peers = max(len(register.added), len(register.taken))
+        return f"tallies of {peers} peers; {PEERS_MAX} are read" if peers > PEERS_MAX else None
+    if len(register.entries) > ENTRIES_MAX:
+        return f"{len(register.entries)} concurrent values; {ENTRIES_MAX} are read"
+    peers = max((len(version) for version, _ in register.entries), default=0)
+    if peers > PEERS_MAX:
+        return f"versions of {peers} peers; {PEERS_MAX} are read"
+    size = sum(_ENTRY_BYTES + _COUNT_BYTES * len(version) + len(value) * 4 // 3 for version, value in register.entries)
+    return f"about {size} bytes; {STATE_BYTES_MAX} are read" if size > STATE_BYTES_MAX else None
 
 
 def encode_counter(counter: PnCounter) -> bytes:

@@ -306,6 +306,11 @@ class Graph(Drain):
             self.mark_readers((slot,))
         return True
 
+    def give_back(self, run: Run) -> None:
+        """Nobody drives a run any longer. Where it still counts another one is asked for, which begins anew."""
+        if run.is_current:
+            run.slot.ask_again()
+
     def _still_counts(self, run: Run) -> bool:
         slot = run.slot
         if not run.is_current:

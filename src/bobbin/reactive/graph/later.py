@@ -61,12 +61,16 @@ class AsyncSlot(Slot[T_co]):
         """Ask for a run."""
         self.error = None
         self.is_doubtful = False
-        self.current = Run(self)
-        self.starts.append(self.current)
+        self.ask_again()
         self.mark = self.settled = WAITING
         if self.graph.touched is not None:
             self.graph.touched[self] = None
         raise StillPending(self.name)
+
+    def ask_again(self) -> None:
+        """Let another run count, in place of one that nobody drives, if there was one."""
+        self.current = Run(self)
+        self.starts.append(self.current)
 
     def end(self) -> None:
         """No run counts any longer."""

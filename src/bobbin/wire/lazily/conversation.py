@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 from bobbin.errors import UsageError
 from bobbin.reactive.handshake import Agreed, Codec
-from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, Message
+from bobbin.reactive.messages import SAFE_INTEGER_MAX, U64_MAX, BlobRef, CrdtSync, Delta, Message, Snapshot
 from bobbin.wire.lazily import canonical_json, fragments, message_pack, seed_json
 from bobbin.wire.lazily.conversions import to_canonical, to_seed
 from bobbin.wire.lazily.faults import Fault, FrameFault, check_size
@@ -64,6 +64,8 @@ class Conversation:
             raise FrameFault(Fault.WRONG_FORM, "MessagePack on a link that speaks JSON")
         message = self._decode(whole, form)
         self.form = form
+        if not self._agreed.shared_blob and has_blob(message):
+            raise FrameFault(Fault.BLOB, "values elsewhere than in frames were not agreed on")
         return message
 
     def _encode(self, message: Message, form: Form) -> bytes:
@@ -103,6 +105,19 @@ class Conversation:
         frames = fragments.split(raw, frame_bytes_max=limit, number=number, message_bytes_max=self._bytes_max)
         self._cut += len(frames) > 1
         return frames
+
+
+def has_blob(message: Message) -> bool:
+    """Whether a value of a message is elsewhere."""
+    match message:
+        case Snapshot(nodes=nodes):
+            return any(isinstance(node.value, BlobRef) for node in nodes)
+        case Delta(operations=operations):
+            return any(isinstance(getattr(one, "value", None), BlobRef) for one in operations)
+        case CrdtSync(operations=states):
+            return any(isinstance(one.state, BlobRef) for one in states)
+        case _:
+            return False
 
 
 def _is_other(raw: bytes, form: Form, frame_bytes_max: int) -> bool:

@@ -35,6 +35,8 @@ class Fault(StrEnum):
     """A message in another form than the link has."""
     FRAGMENT = "fragment"
     """A piece that does not fit the pieces before it, or that was not agreed on."""
+    BLOB = "blob"
+    """A value that is elsewhere than in the frame, which was not agreed on, or that is not where it is said to be."""
 
 
 class FrameFault(PeerError):

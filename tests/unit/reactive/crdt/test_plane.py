@@ -15,7 +15,8 @@ from bobbin.reactive.crdt.plane import (
     Plane,
     filter_operations,
 )
-from bobbin.reactive.crdt.states import ENTRIES_MAX, Kind, MalformedState
+from bobbin.reactive.crdt.pn_counter import PnCounter
+from bobbin.reactive.crdt.states import ENTRIES_MAX, PEERS_MAX, STATE_BYTES_MAX, Kind, MalformedState
 from bobbin.reactive.messages import BlobRef, CrdtOperation, CrdtSync, NodeId, PeerId, Stamp, Value
 
 A, B, C = PeerId(1), PeerId(2), PeerId(3)
@@ -461,6 +462,28 @@ def test_a_register_keeps_a_bounded_number_of_concurrent_values() -> None:
     assert a.ingest(frame(1000), sender=B, now_us=NOW).changed == ()
     a.put(SEVERAL, b"mine", now_us=NOW)
     assert a.values(SEVERAL) == {b"mine"}
+
+
+def test_nothing_is_merged_or_written_that_others_could_not_read() -> None:
+    """Two states that can be read become one that cannot; it would end every link on which it is sent."""
+    a, _ = _pair(Kind.PN_COUNTER, COUNTER)
+
+    def frame(first: int, stamp: int) -> CrdtSync:
+        tallies = {PeerId(peer): 1 for peer in range(first, first + PEERS_MAX - 10)}
+        return _sync(_operation(stamp, states.encode(PnCounter(tallies)), node=COUNTER, peer=B))
+
+    a.ingest(frame(1000, 5), sender=B, now_us=NOW)
+    with pytest.raises(MalformedState, match="peers"):
+        a.ingest(frame(2000, 6), sender=B, now_us=NOW)
+    assert a.count(COUNTER) == PEERS_MAX - 10
+    a.declare(SEVERAL, Kind.MV, now_us=NOW)
+    with pytest.raises(UsageError, match="read"):
+        a.put(SEVERAL, b"x" * STATE_BYTES_MAX, now_us=NOW)
+    assert a.values(SEVERAL) == frozenset()
+    a.put(SEVERAL, b"x" * (STATE_BYTES_MAX // 2), now_us=NOW)
+    state = a.state(SEVERAL)
+    assert isinstance(state, bytes)
+    assert states.decode_values(state).values == a.values(SEVERAL)
 
 
 def test_cells_are_used_as_they_were_declared() -> None:

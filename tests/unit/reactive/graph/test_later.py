@@ -112,6 +112,21 @@ def test_a_late_result_is_dropped_also_while_the_newer_run_goes_on() -> None:
     coroutine.close()
 
 
+def test_a_run_that_nobody_drives_any_longer_is_replaced_by_one_from_the_beginning() -> None:
+    world = _Fetching()
+    old = world.start()
+    coroutine = old.begin()
+    world.graph.step(old, lambda: coroutine.send(None))
+    coroutine.close()
+    world.graph.give_back(old)
+    assert (old.is_current, world.slot.is_pending) == (False, True)
+    assert not world.graph.resolve(old, "of the old one")
+    assert _finish(world.graph, world.start())
+    assert world.seen == ["a 0"]
+    world.graph.give_back(old)
+    assert world.graph.take_starts() == [], "it has its value"
+
+
 def test_a_result_that_came_too_late_is_dropped_even_if_nobody_has_asked_again() -> None:
     world = _Fetching(watch=False)
     with pytest.raises(StillPending):

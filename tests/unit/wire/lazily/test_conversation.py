@@ -7,15 +7,21 @@ from bobbin.errors import UsageError
 from bobbin.reactive.handshake import Codec, Feature
 from bobbin.reactive.messages import (
     SAFE_INTEGER_MAX,
+    BlobRef,
     CellSet,
+    CrdtOperation,
+    CrdtSync,
     Delta,
     Invalidate,
     Message,
     Node,
+    NodeAdd,
     NodeId,
     NodeState,
+    PeerId,
     ResyncRequest,
     Snapshot,
+    Stamp,
 )
 from bobbin.wire.lazily import canonical_json, fragments, message_pack, seed_json
 from bobbin.wire.lazily.conversation import Conversation
@@ -25,7 +31,9 @@ from bobbin.wire.lazily.forms import Form
 from tests.support.lazily_messages import ANY, agreement, snapshot
 
 REQUEST = ResyncRequest(3)
+BLOB = BlobRef(0, 9, 1, 0, 3)
 BASE64 = frozenset({Feature.JSON_BASE64.value})
+BLOBS = frozenset({Feature.SHARED_BLOB.value})
 PACKED = agreement(codec=Codec.MESSAGE_PACK)
 
 
@@ -39,17 +47,34 @@ def refused(conversation: Conversation, raw: bytes) -> Fault:
 def test_two_sides_understand_each_other_in_every_form(message: Message) -> None:
     """RX-119."""
     sides = [
-        (agreement(frame_bytes_max=2**20), Form.SEED_JSON, to_seed),
-        (agreement(frame_bytes_max=2**20), Form.CANONICAL_JSON, to_canonical),
-        (agreement(frame_bytes_max=2**20, features=BASE64), Form.CANONICAL_JSON, to_canonical),
-        (agreement(frame_bytes_max=2**20, codec=Codec.MESSAGE_PACK), Form.MESSAGE_PACK, to_canonical),
-        (agreement(frame_bytes_max=64, fragmentation=True), Form.SEED_JSON, to_seed),
+        (agreement(frame_bytes_max=2**20, features=BLOBS), Form.SEED_JSON, to_seed),
+        (agreement(frame_bytes_max=2**20, features=BLOBS), Form.CANONICAL_JSON, to_canonical),
+        (agreement(frame_bytes_max=2**20, features=BASE64 | BLOBS), Form.CANONICAL_JSON, to_canonical),
+        (agreement(frame_bytes_max=2**20, features=BLOBS, codec=Codec.MESSAGE_PACK), Form.MESSAGE_PACK, to_canonical),
+        (agreement(frame_bytes_max=64, features=BLOBS, fragmentation=True), Form.SEED_JSON, to_seed),
     ]
     for agreed, form, convert in sides:
         ours, theirs = Conversation(agreed, form=form), Conversation(agreed)
         heard = [theirs.read(raw) for raw in ours.write(message)]
         assert [one for one in heard if one is not None] == list(convert(message))
         assert theirs.form is form
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize(
+    "message",
+    [
+        Delta(1, 2, (Invalidate(NodeId(1)), CellSet(NodeId(2), BLOB))),
+        Delta(1, 2, (NodeAdd(NodeId(2), "bytes", BLOB),)),
+        Snapshot(1, (Node(NodeId(1), "bytes", NodeState.RESOLVED, BLOB),), (), ()),
+        CrdtSync((CrdtOperation(NodeId(1), None, Stamp(1, 0, PeerId(1)), BLOB),)),
+    ],
+)
+def test_a_value_elsewhere_is_taken_where_that_was_agreed_on(message: Message, form: Form) -> None:
+    codec = Codec.MESSAGE_PACK if form is Form.MESSAGE_PACK else Codec.JSON
+    (raw,) = Conversation(agreement(features=BLOBS, codec=codec), form=form).write(message)
+    assert Conversation(agreement(features=BLOBS, codec=codec), form=form).read(raw) == message
+    assert refused(Conversation(agreement(codec=codec), form=form), raw) is Fault.BLOB
 
 
 def test_the_first_frame_settles_the_form_of_both_ways() -> None:
