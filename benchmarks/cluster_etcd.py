@@ -5,8 +5,9 @@ Every request is the same put, as the bytes of one gRPC call; etcd cannot tell t
 
 import json
 import re
+import statistics
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,6 @@ from benchmarks.network_processes import (
 KEY: Final = b"key"
 VALUE: Final = b"x" * 100
 CONNECTIONS: Final = 4
-_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 class Etcd:
@@ -45,19 +45,21 @@ class Etcd:
         return float(found[1])
 
     def latency(self, count: int) -> float:
-        """Mean seconds of one put after the other; h2load knows no median."""
-        said = self._load(count, connections=1, streams=1)
-        found = re.search(r"^time for request: +\S+ +\S+ +([\d.]+)(us|ms|s) ", said, re.MULTILINE)
-        if found is None:
-            raise PeerFailedError(f"h2load did not say how long it took: {said[-300:]}")
-        return float(found[1]) * _SECONDS[found[2]]
+        """The median seconds of one put after the other."""
+        log = self._body.with_name("times")
+        self._load(count, connections=1, streams=1, options=["--log-file", str(log)])
+        taken = [int(line.split("\t")[2]) for line in log.read_text("ascii").splitlines()]
+        log.unlink()
+        if len(taken) != count:
+            raise PeerFailedError(f"h2load has noted {len(taken)} of {count} puts")
+        return statistics.median(taken) / 1_000_000
 
-    def _load(self, count: int, *, connections: int, streams: int) -> str:
+    def _load(self, count: int, *, connections: int, streams: int, options: Sequence[str] = ()) -> str:
         headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
         numbers = ["-n", str(count), "-c", str(connections), "-m", str(streams)]
         address = f"http://{HOST}:{self._port}/etcdserverpb.KV/Put"
         before = self._version()
-        said = output_of(["h2load", *numbers, "-d", str(self._body), *headers, address])
+        said = output_of(["h2load", *numbers, *options, "-d", str(self._body), *headers, address])
         if self._version() - before != count:
             raise PeerFailedError(f"etcd has not done {count} puts")
         return said
@@ -97,6 +99,14 @@ def etcd(folder: Path) -> Iterator[Etcd]:
         body = folder / "put"
         body.write_bytes(b"\0" + struct.pack(">I", len(call)) + call)
         yield Etcd(port, body)
+
+
+def version() -> str:
+    """The version of etcd that is installed."""
+    found = re.search(r"^etcd Version: (\S+)", output_of(["etcd", "--version"]), re.MULTILINE)
+    if found is None:
+        raise PeerFailedError("etcd does not say which version it is")
+    return found[1]
 
 
 def _leader(clients: list[int]) -> int | None:

@@ -7,6 +7,20 @@ from typing import Annotated, Final
 import typer
 
 from bobbin.cli.commands.backup import backup
+from bobbin.cli.commands.cluster import (
+    cluster_delete,
+    cluster_get,
+    cluster_init,
+    cluster_invite,
+    cluster_join,
+    cluster_put,
+    cluster_remove,
+    cluster_scan,
+    cluster_serve,
+    cluster_snapshot,
+    cluster_status,
+    cluster_transfer,
+)
 from bobbin.cli.commands.compact import compact
 from bobbin.cli.commands.export import export
 from bobbin.cli.commands.facts import facts
@@ -81,6 +95,7 @@ POLICY: Final = "Policy"
 EXCHANGE: Final = "Exchange"
 TANGLES: Final = "Tangles"
 NODE: Final = "Node"
+CLUSTER: Final = "Cluster"
 PIPELINE: Final = "Pipeline"
 CARE: Final = "Care"
 
@@ -106,6 +121,7 @@ tangle = typer.Typer(no_args_is_help=True, help="Histories of signed messages th
 tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, list.")
 signal = typer.Typer(no_args_is_help=True, help="Rooms in which peers find each other: serve.")
 graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump.")
+cluster = typer.Typer(no_args_is_help=True, help="Nodes that agree on one order, and a table of keys to try it on.")
 pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
 lake = typer.Typer(no_args_is_help=True, help="A lake, the folder of tables that jobs read and write: look, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
@@ -218,6 +234,20 @@ _add(graph, "watch", graph_watch)
 _add(graph, "dump", graph_dump)
 _add(app, "links", links, NODE)
 _add(app, "top", top, NODE)
+
+app.add_typer(cluster, name="cluster", rich_help_panel=CLUSTER)
+_add(cluster, "init", cluster_init)
+_add(cluster, "invite", cluster_invite)
+_add(cluster, "join", cluster_join)
+_add(cluster, "serve", cluster_serve)
+_add(cluster, "status", cluster_status)
+_add(cluster, "transfer", cluster_transfer)
+_add(cluster, "remove", cluster_remove)
+_add(cluster, "snapshot", cluster_snapshot)
+_add(cluster, "put", cluster_put)
+_add(cluster, "get", cluster_get)
+_add(cluster, "delete", cluster_delete)
+_add(cluster, "scan", cluster_scan)
 
 app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
 _add(pipeline, "ingest", pipeline_ingest)

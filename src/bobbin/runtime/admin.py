@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bobbin.errors import ResourceError
 from bobbin.runtime.health import Condition, Health
-from bobbin.runtime.metrics import CONTENT_TYPE, Meter
+from bobbin.runtime.metrics import CONTENT_TYPE
 from bobbin.runtime.node_settings import Metrics
 from bobbin.runtime.status import NodeStatus, encode_status
 from bobbin.transport import tcp, unix_socket
@@ -67,7 +67,15 @@ class Watched(Protocol):
     async def status(self) -> NodeStatus: ...
 
 
-def make_app(node: Watched, meter: Meter, *, links: bool) -> Starlette:
+class Figures(Protocol):
+    """What a node counts."""
+
+    def expose(self) -> bytes:
+        """Everything, in the text format of Prometheus."""
+        ...
+
+
+def make_app(node: Watched, meter: Figures, *, links: bool) -> Starlette:
     """The pages; ``links`` says whether there is the one that names peers."""
 
     def tell_health(health: Health, *, is_good: bool) -> Response:
@@ -206,7 +214,7 @@ class _Server(uvicorn.Server):
 class Admin:
     """The pages, served."""
 
-    def __init__(self, node: Watched, meter: Meter, settings: Metrics, socket_path: Path | None) -> None:
+    def __init__(self, node: Watched, meter: Figures, settings: Metrics, socket_path: Path | None) -> None:
         """``socket_path``: where the socket in the folder of the lace is; None for none."""
         self._node: Final = node
         self._meter: Final = meter

@@ -1,7 +1,8 @@
 """``python -m bobbin.simulator``: replay one world and see what happens in it, or run many.
 
 ``--world store`` is a store on a disk that fails, ``--world interlace`` are nodes that exchange records, ``--world
-tangles`` are nodes that keep tangles, ``--world reactive`` is a graph with those who watch it. One world is one seed:
+tangles`` are nodes that keep tangles, ``--world reactive`` is a graph with those who watch it, ``--world raft`` is a
+cluster that agrees on one log, ``--world membership`` are members that probe and gossip. One world is one seed:
 ``--seed 7`` replays it, where machines speak with a trace of every step. ``--seeds 0:100000 --jobs 2`` runs many and
 writes what happened as JSON.
 """

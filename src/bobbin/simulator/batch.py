@@ -15,6 +15,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from bobbin.simulator.interlace_world import InterlaceWorld
+from bobbin.simulator.membership_world import MembershipWorld
+from bobbin.simulator.raft_world import RaftWorld
 from bobbin.simulator.reactive_world import ReactiveWorld
 from bobbin.simulator.tangle_world import TangleWorld
 from bobbin.simulator.world import Broken
@@ -62,8 +64,24 @@ def make_mirrors(seed: int, *, is_traced: bool = False) -> SeededWorld:
     return ReactiveWorld(seed, is_traced=is_traced)
 
 
+def make_clusters(seed: int, *, is_traced: bool = False) -> SeededWorld:
+    """Nodes that agree on one log."""
+    return RaftWorld(seed, is_traced=is_traced)
+
+
+def make_members(seed: int, *, is_traced: bool = False) -> SeededWorld:
+    """Members that probe and gossip."""
+    return MembershipWorld(seed, is_traced=is_traced)
+
+
 WORLDS: Final[Mapping[str, MakeWorld]] = MappingProxyType(
-    {"interlace": make_exchanges, "tangles": make_tangles, "reactive": make_mirrors}
+    {
+        "interlace": make_exchanges,
+        "tangles": make_tangles,
+        "reactive": make_mirrors,
+        "raft": make_clusters,
+        "membership": make_members,
+    }
 )
 """Worlds of machines, by name."""
 

@@ -9,6 +9,7 @@ Two kinds of stream stand on this: plain ones, and those that put frames around 
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from bobbin.transport.base import READ_BYTES_MAX, WRITE_BYTES_MAX, Route, TransportError
@@ -49,6 +50,8 @@ class Flow(asyncio.Protocol):
         """Whether the other end may stop sending and still read. Not so under TLS."""
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], None] | None = None
+        """Takes what comes, while somebody pours."""
         self._lost: Final[asyncio.Future[None]] = self._loop.create_future()
         """Done when asyncio has let the socket go."""
         self._over: Final[asyncio.Future[None]] = self._loop.create_future()
@@ -80,6 +83,9 @@ class Flow(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
+            return
+        if self._sink is not None:
+            self._give(self._sink, data)
             return
         self._chunks.append(data)
         self._held += len(data)
@@ -133,6 +139,31 @@ class Flow(asyncio.Protocol):
             if not self._lost.done():
                 self._reading().resume_reading()
         return data
+
+    async def pour(self, sink: Callable[[bytes], None]) -> None:
+        """Give everything to ``sink`` as it comes, without a turn of the event loop in between, until the end.
+
+        For what is quickly taken: nothing is held back meanwhile. Raises what ``read`` does, and what ``sink`` does.
+        """
+        while True:
+            while self._chunks:
+                sink(await self.read())
+            if self._closing or self._broken is not None or self._ended:
+                await self.read()
+                return
+            self._sink, self._reader = sink, self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._sink = None
+
+    def _give(self, sink: Callable[[bytes], None], data: bytes) -> None:
+        try:
+            sink(data)
+        except Exception as error:  # noqa: BLE001 -- whoever pours hears of it
+            self._sink = None
+            if self._reader is not None and not self._reader.done():
+                self._reader.set_exception(error)
 
     async def write(self, data: bytes) -> None:
         """Send bytes, in slices that the socket takes as they are."""
@@ -244,8 +275,17 @@ class FlowStream:
     def route(self) -> Route:
         return self._route
 
+    @property
+    def outgoing(self) -> Flow:
+        """What is written to, for whoever does not wait: ``put``, ``is_full``."""
+        return self._outgoing
+
     async def read(self) -> bytes:
         return await self._incoming.read()
+
+    async def pour(self, sink: Callable[[bytes], None]) -> None:
+        """Give everything to ``sink`` as it comes, until the end."""
+        await self._incoming.pour(sink)
 
     async def write(self, data: bytes) -> None:
         await self._outgoing.write(data)

@@ -6,11 +6,6 @@ from typing import Final
 
 from msgspec import Struct
 
-_IDLE_SECONDS: Final = 60
-_PROBE_SECONDS: Final = 15
-_PROBES: Final = 4
-_UNACKNOWLEDGED_MS: Final = 120_000
-
 _IPV6_PREFIX: Final = 64
 """What one customer of a network gets. Counting by single addresses would count nothing."""
 
@@ -26,15 +21,29 @@ class Remote(Struct, frozen=True, kw_only=True):
     loopback: bool
 
 
-def prepare(connection: socket.socket) -> None:
-    """Notice a dead peer within some minutes, even on a link where nobody says anything."""
+class Patience(Struct, frozen=True, kw_only=True):
+    """How long the machine at the other end may be silent until a connection is given up. By default some minutes."""
+
+    idle_seconds: int = 60
+    """Without a word from either end, until the other one is asked whether it is there."""
+    probe_seconds: int = 15
+    probes: int = 4
+    unacknowledged_ms: int = 120_000
+    """For what was sent and has not arrived."""
+
+
+PATIENT: Final = Patience()
+
+
+def prepare(connection: socket.socket, patience: Patience = PATIENT) -> None:
+    """Notice a dead peer in bounded time, even on a link where nobody says anything."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        ("TCP_KEEPIDLE", _IDLE_SECONDS),
-        ("TCP_KEEPINTVL", _PROBE_SECONDS),
-        ("TCP_KEEPCNT", _PROBES),
-        ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_MS),
+        ("TCP_KEEPIDLE", patience.idle_seconds),
+        ("TCP_KEEPINTVL", patience.probe_seconds),
+        ("TCP_KEEPCNT", patience.probes),
+        ("TCP_USER_TIMEOUT", patience.unacknowledged_ms),
     ):
         # Not every system has every one of them.
         if (option := getattr(socket, name, None)) is not None:

@@ -179,3 +179,68 @@ def test_a_close_that_is_given_up_lets_go_at_once() -> None:
             assert one.fileno() == -1
 
     asyncio.run(main())
+
+
+def test_what_is_poured_comes_at_once_and_in_order_with_what_was_held_before() -> None:
+    async def test(flow: Flow, under: _Socket) -> None:
+        taken: list[bytes] = []
+        flow.data_received(b"1")
+        pouring = asyncio.create_task(flow.pour(taken.append))
+        await asyncio.sleep(0)
+        flow.data_received(b"2")
+        # There was no turn of the event loop since, and nothing is held back.
+        assert taken == [b"1", b"2"]
+        flow.data_received(bytes(2 * READ_BYTES_MAX))
+        assert under.reading
+        flow.eof_received()
+        await pouring
+        assert len(taken) == 3
+
+    _run(test)
+
+
+def test_pouring_ends_as_reading_does() -> None:
+    async def test(flow: Flow, _: _Socket) -> None:
+        pouring = asyncio.create_task(flow.pour(lambda _: None))
+        await asyncio.sleep(0)
+        flow.connection_lost(ConnectionResetError("gone"))
+        with pytest.raises(TransportError, match="gone"):
+            await pouring
+
+    async def closed(flow: Flow, _: _Socket) -> None:
+        pouring = asyncio.create_task(flow.pour(lambda _: None))
+        await asyncio.sleep(0)
+        flow.abort()
+        with pytest.raises(TransportError, match="this side"):
+            await pouring
+
+    _run(test)
+    _run(closed)
+
+
+def test_what_the_taker_raises_comes_to_whoever_pours_and_the_rest_is_held() -> None:
+    async def test(flow: Flow, _: _Socket) -> None:
+        def take(data: bytes) -> None:
+            raise ValueError(data)
+
+        pouring = asyncio.create_task(flow.pour(take))
+        await asyncio.sleep(0)
+        flow.data_received(b"1")
+        flow.data_received(b"2")
+        with pytest.raises(ValueError, match="1"):
+            await pouring
+        assert await flow.read() == b"2"
+
+    _run(test)
+
+
+def test_one_who_stops_pouring_can_read() -> None:
+    async def test(flow: Flow, _: _Socket) -> None:
+        pouring = asyncio.create_task(flow.pour(lambda _: None))
+        await asyncio.sleep(0)
+        pouring.cancel()
+        await asyncio.gather(pouring, return_exceptions=True)
+        flow.data_received(b"1")
+        assert await flow.read() == b"1"
+
+    _run(test)

@@ -40,7 +40,11 @@ def test_a_connection_notices_a_dead_peer_and_sends_at_once() -> None:
         tcp.prepare(connection)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+        assert [connection.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [60, 15, 4, 120_000]
+        # Who cannot wait for that says so, also later.
+        tcp.prepare(connection, tcp.Patience(idle_seconds=1, probe_seconds=2, probes=3, unacknowledged_ms=4))
+        assert [connection.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [1, 2, 3, 4]
 
 
 def test_the_system_chooses_a_port_for_one_address() -> None:

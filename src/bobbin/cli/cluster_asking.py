@@ -1,0 +1,57 @@
+"""Asking a cluster from the command line, with what the folder of one of its nodes holds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.cluster.names import NodeId
+    from bobbin.config.cluster import NodeFolder
+    from bobbin.runtime.cluster_client import ClusterClient
+    from bobbin.runtime.cluster_members import Directory
+
+T = TypeVar("T")
+
+SECONDS: Final = 10.0
+
+NodeDir = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a node.", show_default=False)]
+Seconds = Annotated[
+    float, typer.Option("--seconds", min=0.1, max=3600, metavar="SECONDS", help="How long to try.", show_default=False)
+]
+
+
+def ask(
+    folder: Path, question: "Callable[[ClusterClient, NodeFolder], Awaitable[T]]", *, seconds: float = SECONDS
+) -> T:
+    """Put a question to the cluster: to the node of the folder if it runs, else to the others that it knows."""
+    from bobbin.config.cluster import read_folder
+    from bobbin.runtime.cluster_client import ClusterClient
+
+    read = read_folder(folder)
+
+    async def run() -> T:
+        client = ClusterClient(
+            read.known, own=read.operator, socket=read.layout.socket, here=read.node, seconds=seconds
+        )
+        async with client:
+            return await question(client, read)
+
+    return asyncio.run(run())
+
+
+def find_node(text: str, directory: "Directory") -> "NodeId":
+    """The node that a text means: its id, the beginning of it, or its address."""
+    found = [
+        node for node, member in directory.members.items() if node.startswith(text.lower()) or member.address == text
+    ]
+    if not text or not found:
+        known = ", ".join(f"{node[:8]} ({member.address})" for node, member in sorted(directory.members.items()))
+        raise UsageError(f"there is no node {text!r}; there are {known or 'none'}")
+    if len(found) > 1:
+        raise UsageError(f"{text!r} begins the id of {len(found)} nodes; give more of it")
+    return found[0]

@@ -1,0 +1,201 @@
+"""A cluster as its operator sees it: every node that is known, asked for its own view, and what is wrong.
+
+Each node is asked by itself and at the same time, so that one that is down, or cut off, hides nothing of the others.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from bobbin.cli.output import Json, Output
+from bobbin.cli.text import printable
+from bobbin.errors import BobbinError
+
+if TYPE_CHECKING:
+    from bobbin.cluster.names import NodeId
+    from bobbin.config.cluster import NodeFolder
+    from bobbin.runtime.cluster_members import KnownMembers
+    from bobbin.wire.cluster.client import Report
+
+_COLUMNS: Final = ("node", "address", "role", "term", "commit", "applied", "lag", "log", "health", "root")
+_FIGURES: Final = frozenset({"term", "commit", "applied", "lag", "log"})
+_ID_CHARACTERS: Final = 8
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """One node, as far as it answers."""
+
+    node: str
+    address: str
+    report: "Report | None"
+    why: str = ""
+    """Why it does not answer."""
+
+
+class ClusterView(Struct, frozen=True, kw_only=True):
+    """All of them, at about one moment."""
+
+    cluster: str
+    nodes: tuple[NodeView, ...]
+
+    @property
+    def reports(self) -> "list[Report]":
+        return [view.report for view in self.nodes if view.report is not None]
+
+    @property
+    def leader(self) -> "Report | None":
+        """Whoever says of itself that it leads, in the highest term."""
+        leading = [report for report in self.reports if report.role == "leader"]
+        return max(leading, key=lambda report: report.term, default=None)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong: first what is seen from outside, then what the leader says, or everybody where none leads."""
+        found = [f"{_short(view.node)} does not answer: {view.why}" for view in self.nodes if view.report is None]
+        leader = self.leader
+        if leader is None:
+            found.insert(0, "no node that answers leads")
+        leading = [report for report in self.reports if report.role == "leader"]
+        if len(leading) > 1:
+            terms = ", ".join(f"{_short(report.node)} in term {report.term}" for report in leading)
+            found.append(f"two nodes think that they lead: {terms}; the one of the lower term has not heard yet")
+        for report in self.reports if leader is None else [leader]:
+            found += [problem for problem in report.problems if problem not in found]
+        roots = {(report.applied_index, report.root) for report in self.reports}
+        if len(roots) > len({index for index, _ in roots}):
+            found.append("two nodes have applied the same log and hold different data")
+        return found
+
+    def value(self) -> Json:
+        """As JSON."""
+        leader = self.leader
+        return {
+            "cluster": self.cluster,
+            "leader": None if leader is None else leader.node,
+            "term": max((report.term for report in self.reports), default=None),
+            "nodes": [_value(view, leader) for view in self.nodes],
+            "problems": self.problems,
+        }
+
+
+async def look(folder: "NodeFolder", *, seconds: float) -> ClusterView:
+    """Ask everybody who is known."""
+    from bobbin.runtime.cluster_client import ClusterClient
+
+    def client(known: "KnownMembers", *, local: bool) -> ClusterClient:
+        socket = folder.layout.socket if local else None
+        return ClusterClient(known, own=folder.operator, socket=socket, here=folder.node, seconds=seconds)
+
+    known = folder.known
+    async with client(known, local=True) as anybody:
+        with suppress(BobbinError):  # then those of the folder
+            known = await anybody.members()
+
+        async def ask(node: "NodeId") -> "Report | str":
+            try:
+                async with asyncio.timeout(seconds), client(known, local=node == folder.node) as one:
+                    return await one.status(node)
+            except TimeoutError:
+                return "no answer in time"
+            except BobbinError as error:
+                return str(error)
+
+        nodes = sorted(known.directory.members, key=lambda node: known.directory.members[node].address)
+        answers = await asyncio.gather(*(ask(node) for node in nodes))
+    views = [
+        NodeView(
+            node=node,
+            address=known.directory.members[node].address,
+            report=None if isinstance(answer, str) else answer,
+            why=answer if isinstance(answer, str) else "",
+        )
+        for node, answer in zip(nodes, answers, strict=True)
+    ]
+    return ClusterView(cluster=folder.settings.cluster.hex(), nodes=tuple(views))
+
+
+def lines(view: ClusterView, out: Output) -> list[str]:
+    """A table and what is wrong, for people."""
+    rows = [_COLUMNS, *(_cells(one, view.leader) for one in view.nodes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = []
+    for at, row in enumerate(rows):
+        padded = [
+            cell.rjust(width) if name in _FIGURES else cell.ljust(width)
+            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+        ]
+        line = "  ".join(padded).rstrip()
+        is_leader = at > 0 and row[2] == "leader"
+        shown.append(out.style(line, bold=is_leader, dim=at == 0))
+    leader = view.leader
+    terms = Counter(report.term for report in view.reports)
+    head = "no leader" if leader is None else f"{_short(leader.node)} leads in term {leader.term}"
+    if leader is None and terms:
+        head += f"; the highest term is {max(terms)}"
+    first = f"cluster {view.cluster[:_ID_CHARACTERS]}: {head}, {len(view.reports)} of {len(view.nodes)} nodes answer"
+    problems = [out.style(f"  ! {problem}", fg="yellow") for problem in view.problems]
+    return [out.style(first, bold=True), "", *shown, *(["", *problems] if problems else [])]
+
+
+def _cells(view: NodeView, leader: "Report | None") -> Sequence[str]:
+    peers = {} if leader is None else {peer.node: peer for peer in leader.peers}
+    peer = peers.get(view.node)  # type: ignore[call-overload]
+    health = "" if peer is None else peer.health
+    report = view.report
+    if report is None:
+        lag = "" if leader is None or peer is None else f"{max(0, leader.commit_index - peer.match_index):,}"
+        return (_short(view.node), printable(view.address), "down", "", "", "", lag, "", health, "")
+    lag = "" if leader is None else f"{max(0, leader.commit_index - report.applied_index):,}"
+    return (
+        _short(view.node),
+        printable(view.address),
+        printable(report.role),
+        str(report.term),
+        f"{report.commit_index:,}",
+        f"{report.applied_index:,}",
+        lag,
+        f"{report.last_index - report.first_index + 1:,}",
+        health,
+        report.root.hex()[:_ID_CHARACTERS],
+    )
+
+
+def _value(view: NodeView, leader: "Report | None") -> Json:
+    report = view.report
+    value: dict[str, Json] = {"node": view.node, "address": view.address, "answers": report is not None}
+    if report is None:
+        return value | {"why": view.why}
+    return value | {
+        "role": report.role,
+        "term": report.term,
+        "leader": report.leader,
+        "commit_index": report.commit_index,
+        "applied_index": report.applied_index,
+        "first_index": report.first_index,
+        "last_index": report.last_index,
+        "snapshot_index": report.snapshot_index,
+        "lag": None if leader is None else max(0, leader.commit_index - report.applied_index),
+        "voters": list(report.configuration.voters),
+        "learners": list(report.configuration.learners),
+        "root": report.root.hex(),
+        "peers": [
+            {
+                "node": peer.node,
+                "health": peer.health,
+                "linked": peer.is_linked,
+                "match_index": peer.match_index,
+                "contact_ms": peer.contact_ms,
+            }
+            for peer in report.peers
+        ],
+        "problems": list(report.problems),
+        "counters": report.counters,
+    }
+
+
+def _short(node: str) -> str:
+    return node[:_ID_CHARACTERS]

@@ -1,0 +1,484 @@
+"""``bobbin cluster …``: nodes of one owner that agree on one order, and the table of keys that they keep."""
+
+import asyncio
+import base64
+import os
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, find_node
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson, Limit
+from bobbin.cli.output import Json, Output, not_found, refused
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.cluster.names import NodeId
+    from bobbin.config.cluster import NewNode, NodeFolder
+    from bobbin.runtime.cluster_client import ClusterClient
+    from bobbin.runtime.cluster_members import KnownMembers
+    from bobbin.runtime.node_settings import Logging
+    from bobbin.wire.cluster.client import Row, Value
+
+_NODES_MAX: Final = 99
+_HOUR_MS: Final = 3_600_000
+_LOOPBACK: Final = "tls:127.0.0.1:4795"
+
+Listen = Annotated[
+    str | None,
+    typer.Option("--listen", metavar="ADDRESS", help="Where to listen: tls:HOST:PORT.", show_default=False),
+]
+ReachedAt = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="ADDRESS", help="Where others reach it. Default: where it listens.", show_default=False
+    ),
+]
+Preset = Annotated[
+    str, typer.Option("--preset", metavar="NAME", help="Timeouts: lan (round trips < 10 ms), region (< 50), world.")
+]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key, as text.", show_default=False)]
+Stale = Annotated[
+    bool,
+    typer.Option(
+        "--stale", metavar="", help="Read what one node has, which may be old; needs no majority.", show_default=False
+    ),
+]
+TheNode = Annotated[
+    str,
+    typer.Argument(metavar="NODE", help="Node: its id, the beginning of it, or its address.", show_default=False),
+]
+
+
+# ---- making one -----------------------------------------------------------------------------------------------------
+
+
+def cluster_init(
+    folder: NodeDir,
+    listen: Listen = None,
+    address: ReachedAt = None,
+    preset: Preset = "lan",
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes", min=1, max=_NODES_MAX, metavar="N", help="N nodes of this machine, in DIR/n1 … DIR/nN."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Make the first node of a new cluster, or several of this machine at once, to try it.
+
+    Other nodes join with `bobbin cluster invite` and `bobbin cluster join`. Clusters have 3, 5 or 7 nodes. With
+    --nodes, the nodes listen on loopback, at the port of --listen and those after it.
+
+    Example: bobbin cluster init here --listen tls:192.0.2.1:4795
+    """
+    from bobbin.config.cluster import create_cluster, prepare
+
+    out = Output(as_json=as_json)
+    if nodes is None:
+        made = [prepare(folder, listen=listen or _LOOPBACK, address=address)]
+    else:
+        if address is not None:
+            raise UsageError("with --nodes each node has an address of its own; --listen says where the first one is")
+        places = _ports(listen or _LOOPBACK, nodes)
+        made = [prepare(folder / f"n{number}", listen=place) for number, place in enumerate(places, start=1)]
+    cluster = create_cluster(made, preset=preset)
+    value: Json = {"cluster": cluster.hex(), "nodes": [_new_value(node) for node in made]}
+    shown = [out.style(f"{node.node}  {node.address}  {node.layout.folder}") for node in made]
+    out.result(value, f"cluster {cluster.hex()}", *shown)
+    if nodes is not None and nodes % 2 == 0:
+        out.warn(f"{nodes} nodes tolerate no more failures than {nodes - 1} would")
+    out.note(f"run each node with: bobbin cluster serve {made[0].layout.folder}")
+    return ExitCode.OK
+
+
+def _ports(listen: str, count: int) -> list[str]:
+    from bobbin.wire import address as addresses
+
+    first = addresses.parse(listen)
+    return [f"tls:{first.host}:{first.port_number + step}" for step in range(count)]
+
+
+def _new_value(node: "NewNode") -> Json:
+    return {"node": node.node, "address": node.address, "folder": str(node.layout.folder)}
+
+
+def cluster_invite(
+    folder: NodeDir,
+    hours: Annotated[
+        float, typer.Option("--hours", min=0.01, max=8760, metavar="N", help="For how long it holds.")
+    ] = 24,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Make a token by which one more node can join the cluster.
+
+    It is printed once, and is a secret until it is used or over. Give it to `bobbin cluster join`.
+
+    Example: bobbin cluster invite here
+    """
+    from bobbin.cli.cluster_token import Invitation, write_token
+    from bobbin.cluster.identity import Identity
+    from bobbin.runtime import cluster_certificate
+
+    out = Output(as_json=as_json)
+    seed = secrets.token_bytes(32)
+    expires_ms = time.time_ns() // 1_000_000 + int(hours * _HOUR_MS)
+
+    async def invite(client: "ClusterClient", read: "NodeFolder") -> Invitation:
+        await client.invite(cluster_certificate.make(Identity(seed)).certificate, expires_ms)
+        member = read.known.directory.members.get(read.node)
+        address = read.settings.address if member is None else member.address
+        return Invitation(read.settings.cluster, seed, read.own.certificate, address)
+
+    token = write_token(ask(folder, invite, seconds=seconds))
+    out.result({"token": token, "expires_ms": expires_ms}, token)
+    return ExitCode.OK
+
+
+def cluster_join(
+    folder: NodeDir,
+    token: Annotated[
+        str, typer.Option("--token", metavar="TOKEN", help="From `bobbin cluster invite`; - reads it from stdin.")
+    ],
+    listen: Listen = None,
+    address: ReachedAt = None,
+    via: Annotated[
+        str | None,
+        typer.Option(
+            "--via", metavar="ADDRESS", help="Where the inviting node is reached. Default: as the token says."
+        ),
+    ] = None,
+    preset: Preset = "lan",
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Make a node that joins a cluster which runs. It listens first, and votes when it has caught up.
+
+    If this is cut off, do it again with the same folder.
+
+    Example: bobbin cluster join there --token bobbin-join-1.… --listen tls:192.0.2.2:4795
+    """
+    from bobbin.cli.cluster_token import read_token
+    from bobbin.config.cluster import complete, prepare
+
+    out = Output(as_json=as_json)
+    invitation = read_token(sys.stdin.readline().strip() if token == "-" else token)  # noqa: S105 -- no password
+    node = prepare(folder, listen=listen or _LOOPBACK, address=address)
+    known = asyncio.run(_join(node, invitation.seed, invitation.known(via), seconds))
+    complete(node, invitation.cluster, known, preset=preset)
+    out.result(
+        {"cluster": invitation.cluster.hex(), **_as_table(_new_value(node))},
+        out.style(f"{node.node}  {node.address}  {node.layout.folder}"),
+    )
+    out.note(f"run it with: bobbin cluster serve {folder}")
+    return ExitCode.OK
+
+
+def _as_table(value: Json) -> dict[str, Json]:
+    assert isinstance(value, dict)
+    return value
+
+
+async def _join(node: "NewNode", seed: bytes, via: "KnownMembers", seconds: float) -> "KnownMembers":
+    from bobbin.cluster.identity import Identity
+    from bobbin.errors import ResourceError
+    from bobbin.runtime import cluster_certificate
+    from bobbin.runtime.cluster_client import ClusterClient
+
+    invited = cluster_certificate.make(Identity(seed))
+    failure: ResourceError | None = None
+    # Under its own name where an earlier attempt got through and its answer did not: the invitation is used up then.
+    for own in (invited, node.own):
+        try:
+            async with ClusterClient(via, own=own, seconds=seconds) as client:
+                return await client.add(node.own.certificate, node.address, node.operator.certificate)
+        except ResourceError as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+# ---- running one ----------------------------------------------------------------------------------------------------
+
+
+def cluster_serve(folder: NodeDir, as_json: AsJson = False) -> ExitCode:
+    """Run a node, until SIGTERM or Ctrl-C.
+
+    The log goes to stderr. With --json there is a line on stdout for each event; the first, "started", has the id of
+    the node and its address.
+
+    Example: bobbin cluster serve here
+    """
+    from bobbin.cli.cluster_process import ClusterProcess
+    from bobbin.cli.commands.serve import Announcer
+    from bobbin.config.cluster import read_folder
+    from bobbin.runtime.log import make_log
+
+    out = Output(as_json=as_json)
+    read = read_folder(folder)
+    is_watched = sys.stderr is not None and sys.stderr.isatty()
+    log = make_log(_logging(read.logging, for_people=is_watched))
+    announcer = Announcer(out, for_people=False)
+    asyncio.run(ClusterProcess(read, log=log, tell=announcer).run())
+    return ExitCode.OK
+
+
+def _logging(logging: "Logging", *, for_people: bool) -> "Logging":
+    from msgspec import structs
+
+    from bobbin.runtime.node_settings import LogForm
+
+    return structs.replace(logging, format=LogForm.TEXT) if for_people else logging
+
+
+def cluster_status(
+    folder: NodeDir,
+    watch: Annotated[
+        bool, typer.Option("--watch", metavar="", help="Keep it up to date, until Ctrl-C.", show_default=False)
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, max=3600, metavar="SECONDS", help="How often, with --watch.")
+    ] = 1.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=3600, metavar="SECONDS", help="How long to wait for a node.")
+    ] = 2.0,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show who leads, how far each node is, how it is, and what is wrong.
+
+    Every node that is known is asked for its own view, so the answer is whole as far as nodes can be reached. Ends with
+    1 where no node leads or one does not answer, and with 5 where none answers.
+
+    Example: bobbin cluster status here
+    """
+    from bobbin.cli import cluster_view
+    from bobbin.config.cluster import read_folder
+
+    out = Output(as_json=as_json)
+    view = asyncio.run(cluster_view.look(read_folder(folder), seconds=seconds))
+    if watch:
+        return _watch(folder, out, view, every, seconds)
+    out.result(view.value(), *cluster_view.lines(view, out))
+    if not view.reports:
+        return ExitCode.TRY_AGAIN
+    is_whole = view.leader is not None and len(view.reports) == len(view.nodes)
+    return ExitCode.OK if is_whole else ExitCode.NOT_ALL
+
+
+def _watch(folder: Path, out: Output, view: object, every: float, seconds: float) -> ExitCode:
+    from bobbin.cli import cluster_view, output
+    from bobbin.config.cluster import read_folder
+
+    assert isinstance(view, cluster_view.ClusterView)
+    is_screen = not out.as_json and sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    try:
+        while True:
+            lines: Sequence[str] = cluster_view.lines(view, out)
+            if is_screen:
+                # Home, and nothing below: the picture before is drawn over.
+                lines = ["\x1b[H\x1b[2J" + lines[0], *lines[1:]]
+            elif not out.as_json:
+                lines = [*lines, ""]
+            out.row(view.value(), *lines)
+            output.flush()
+            time.sleep(every)
+            view = asyncio.run(cluster_view.look(read_folder(folder), seconds=seconds))
+    except KeyboardInterrupt:
+        return ExitCode.OK
+
+
+# ---- changing one ---------------------------------------------------------------------------------------------------
+
+
+def cluster_transfer(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Hand leadership to another node, when that one has everything.
+
+    Example: bobbin cluster transfer here 5f1c
+    """
+    out = Output(as_json=as_json)
+
+    async def transfer(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await client.transfer(target)
+        return target
+
+    return _changed(out, "leader", folder, transfer, seconds)
+
+
+def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Put a node out of the cluster: it loses its vote, and its certificate opens no channel any more.
+
+    The node that leads is not removed; hand leadership to another one first.
+
+    Example: bobbin cluster remove here 5f1c
+    """
+    out = Output(as_json=as_json)
+
+    async def remove(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await client.remove(target)
+        return target
+
+    return _changed(out, "removed", folder, remove, seconds)
+
+
+def _changed(out: Output, what: str, folder: Path, question: object, seconds: float) -> ExitCode:
+    from bobbin.runtime.cluster_client import NotAccepted
+
+    try:
+        target: NodeId = ask(folder, question, seconds=seconds)  # type: ignore[arg-type]
+    except NotAccepted as error:
+        return refused(out, str(error))
+    out.result({what: target}, f"{what} {target}")
+    return ExitCode.OK
+
+
+def cluster_snapshot(folder: NodeDir, seconds: Seconds = 60.0, as_json: AsJson = False) -> ExitCode:
+    """Have the node of a folder write a snapshot of its state now, and cut its log.
+
+    It does so by itself, too, when the log has grown.
+
+    Example: bobbin cluster snapshot here
+    """
+    from bobbin.runtime.cluster_client import NotAccepted
+
+    out = Output(as_json=as_json)
+
+    async def snapshot(client: "ClusterClient", read: "NodeFolder") -> int:
+        return await client.snapshot(read.node)
+
+    try:
+        index = ask(folder, snapshot, seconds=seconds)
+    except NotAccepted as error:
+        return refused(out, str(error))
+    out.result({"index": index}, f"snapshot up to {index:,}")
+    return ExitCode.OK
+
+
+# ---- keys -----------------------------------------------------------------------------------------------------------
+
+
+def cluster_put(
+    folder: NodeDir,
+    key: Key,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value, as text; - reads stdin.", show_default=False)],
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", metavar="TEXT", help="Only if the key has this value now.", show_default=False),
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", metavar="", help="Only if there is no such key.", show_default=False)
+    ] = False,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Set a key, on a majority of the nodes, durably.
+
+    Example: bobbin cluster put here colour green
+    """
+    out = Output(as_json=as_json)
+    if expect is not None and new:
+        raise UsageError("--expect and --new exclude each other")
+    data = sys.stdin.buffer.read() if value == "-" else value.encode()
+
+    async def put(client: "ClusterClient", _: "NodeFolder") -> int | None:
+        if expect is None and not new:
+            return await client.put(key.encode(), data)
+        is_done = await client.compare_and_swap(key.encode(), None if expect is None else expect.encode(), data)
+        return 0 if is_done else None
+
+    version = ask(folder, put, seconds=seconds)
+    if version is None:
+        return refused(out, f"{key} has another value" if expect is not None else f"there is a key {key} already")
+    out.result({"key": key, "version": version or None}, *([f"version {version}"] if version else []))
+    return ExitCode.OK
+
+
+def cluster_get(
+    folder: NodeDir, key: Key, stale: Stale = False, seconds: Seconds = SECONDS, as_json: AsJson = False
+) -> ExitCode:
+    """Print the value of a key, as it is now by a majority of the nodes.
+
+    Example: bobbin cluster get here colour
+    """
+    out = Output(as_json=as_json)
+
+    async def get(client: "ClusterClient", _: "NodeFolder") -> "Value":
+        return await client.get(key.encode(), stale=stale)
+
+    found = ask(folder, get, seconds=seconds)
+    if found.value is None:
+        return not_found(out, f"there is no key {key}")
+    if as_json:
+        out.result({"key": key, **_text_of("value", found.value), "version": found.version})
+    else:
+        out.raw(found.value)
+    return ExitCode.OK
+
+
+def cluster_delete(folder: NodeDir, key: Key, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Take a key away.
+
+    Example: bobbin cluster delete here colour
+    """
+    out = Output(as_json=as_json)
+
+    async def delete(client: "ClusterClient", _: "NodeFolder") -> bool:
+        return await client.delete(key.encode())
+
+    if not ask(folder, delete, seconds=seconds):
+        return not_found(out, f"there is no key {key}")
+    out.result({"deleted": key})
+    return ExitCode.OK
+
+
+def cluster_scan(
+    folder: NodeDir,
+    prefix: Annotated[
+        str, typer.Argument(metavar="PREFIX", help="What the keys begin with. Default: all.", show_default=False)
+    ] = "",
+    limit: Limit = None,
+    stale: Stale = False,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """List keys and their values, in order.
+
+    Example: bobbin cluster scan here user/
+    """
+    out = Output(as_json=as_json)
+
+    async def scan(client: "ClusterClient", _: "NodeFolder") -> None:
+        count = 0
+        async for row in client.scan(prefix.encode(), stale=stale):
+            if limit is not None and count >= limit:
+                return
+            count += 1
+            _show(out, row)
+
+    ask(folder, scan, seconds=seconds)
+    return ExitCode.OK
+
+
+def _show(out: Output, row: "Row") -> None:
+    if out.as_json:
+        out.row({**_text_of("key", row.key), **_text_of("value", row.value), "version": row.version})
+    else:
+        key, value = (one.decode("utf-8", "backslashreplace") for one in (row.key, row.value))
+        out.row(None, out.style(f"{key}  {value}"))
+
+
+def _text_of(name: str, data: bytes) -> dict[str, Json]:
+    """Bytes in JSON: as text where they are text, else in base64 under another name."""
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}

@@ -1,0 +1,1 @@
+"""Who is there: probes, suspicion and gossip. It informs, and never gates consensus."""

@@ -1,0 +1,1 @@
+"""Consensus: one log, the same on every node, kept by whoever a majority elected."""

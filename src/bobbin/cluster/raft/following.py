@@ -1,0 +1,123 @@
+"""A follower's log is brought into line with its leader's, entry by entry, and never loses one that is committed.
+
+An accepted message shows that both logs are the same up to its last entry, and no further: that is what is answered
+(CL-058) and how far the leader's commit index is believed (CL-065). The answer waits until those entries are durable.
+One without entries is answered at once, for what is durable, so that a slow disk is not taken for a dead node.
+"""
+
+from bobbin.cluster.names import Index, NodeId
+from bobbin.cluster.raft.effects import Role
+from bobbin.cluster.raft.entries import Entry
+from bobbin.cluster.raft.log import follows
+from bobbin.cluster.raft.messages import AppendAnswer, AppendEntries
+from bobbin.cluster.raft.state import RaftState
+
+
+class Following:
+    """The part of a machine that listens to a leader."""
+
+    def __init__(self, state: RaftState) -> None:
+        self._state = state
+
+    def hear_leader(self, sender: NodeId, term: int) -> bool:
+        """Something came that only the leader of the present term says; whether it may be one."""
+        state = self._state
+        if state.is_leader or (state.leader is not None and state.leader != sender):
+            state.stats.strangers += 1
+            state.alarm("two-leaders", f"{sender} speaks as leader of term {term}, which {state.leader} leads")
+            return False
+        if state.role is not Role.FOLLOWER or state.is_pre_candidate or state.leader is None:
+            state.become_follower(state.term, sender)
+        state.heard_leader_ns = state.now_ns
+        state.reset_election_timer()
+        return True
+
+    def hear_append(self, sender: NodeId, message: AppendEntries) -> None:
+        """Take entries that follow what both logs have; refuse where that is not known."""
+        state = self._state
+        if message.term < state.term:
+            self.refuse_stale(sender, message.round)
+            return
+        if not follows(message.entries, message.previous_index, message.previous_term, message.term):
+            state.stats.malformed += 1
+            return
+        if message.term > state.term:
+            state.become_follower(message.term, sender)
+        if not self.hear_leader(sender, message.term):
+            return
+        previous = message.previous_index
+        held = state.log.term_at(previous)
+        # What is cut away is committed, and a leader's log holds everything that is.
+        if held != message.previous_term and (held is not None or previous > state.commit_index):
+            bound = state.log.last_at_most(previous - 1, message.previous_term)
+            self._refuse(sender, message.round, max(bound, state.commit_index))
+            return
+        match_index = Index(previous + len(message.entries))
+        if not self._take(message):
+            return
+        state.known_commit = max(state.known_commit, min(message.commit, match_index))
+        self._accept(sender, message.round, match_index, is_heartbeat=not message.entries)
+
+    def accept_up_to(self, sender: NodeId, round_: int, match_index: Index) -> None:
+        """Tell a leader that the log, a snapshot included, is as the leader's up to a committed place."""
+        self._accept(sender, round_, match_index, is_heartbeat=False)
+
+    def refuse_stale(self, sender: NodeId, round_: int) -> None:
+        """Somebody speaks as leader of an older term, and learns the present one."""
+        self._refuse(sender, round_, Index(0))
+
+    def answer_without_match(self, sender: NodeId, round_: int) -> None:
+        """Tell a leader that this node is here and cannot say yet that it has what was offered."""
+        self._refuse(sender, round_, self._state.commit_index)
+
+    def _take(self, message: AppendEntries) -> bool:
+        """Append what is new and cut at the first conflict, if there is one (CL-055, CL-063)."""
+        state = self._state
+        log = state.log
+        entries = message.entries
+        if not entries:
+            return True
+        if message.previous_index == log.last_index:
+            state.disk.append(entries)
+            return True
+        new = self._first_difference(entries)
+        if new is None:
+            return True
+        index = new.index
+        if index <= state.commit_index:
+            state.stats.malformed += 1
+            state.alarm("committed-conflict", f"{message.leader} contradicts committed entry {index}; it was refused")
+            return False
+        if index <= log.last_index:
+            state.disk.truncate(index)
+        state.disk.append(entries[index - message.previous_index - 1 :])
+        return True
+
+    def _first_difference(self, entries: tuple[Entry, ...]) -> Entry | None:
+        log = self._state.log
+        held_from = log.first_index
+        for entry in entries:
+            # What is cut away is committed and under a snapshot, so it cannot differ.
+            if entry.index >= held_from and log.term_at(entry.index) != entry.term:
+                return entry
+        return None
+
+    def _accept(self, sender: NodeId, round_: int, match_index: Index, *, is_heartbeat: bool) -> None:
+        state = self._state
+        if is_heartbeat and not state.disk.is_hard_pending:
+            match_index = min(match_index, state.disk.durable_index)
+        answer = AppendAnswer(term=state.term, success=True, follower=state.node, match_index=match_index, round=round_)
+        if match_index <= state.disk.durable_index and not state.disk.is_hard_pending:
+            state.send(sender, answer)
+        else:
+            state.send_when_durable(sender, answer)
+
+    def _refuse(self, sender: NodeId, round_: int, agrees_at_most: Index) -> None:
+        state = self._state
+        answer = AppendAnswer(
+            term=state.term, success=False, follower=state.node, match_index=agrees_at_most, round=round_
+        )
+        if state.disk.is_hard_pending:
+            state.send_when_durable(sender, answer)
+        else:
+            state.send(sender, answer)

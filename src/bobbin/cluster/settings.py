@@ -1,0 +1,179 @@
+"""Settings of a cluster: the names and defaults of Tensor Chain, and the combinations that cannot work.
+
+Times are in milliseconds, sizes in bytes; MB is 1,048,576 bytes throughout. A setting that exists is valid: wrong ones
+raise ``UsageError`` where they are made.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from bobbin.cluster.names import TERM_MAX
+from bobbin.errors import UsageError
+
+MB: Final = 1_048_576
+
+
+class RaftConfig(Struct, frozen=True, kw_only=True):
+    """Consensus."""
+
+    election_timeout: tuple[int, int] = (150, 300)
+    """Bounds of the random election timeout, both included."""
+    heartbeat_interval: int = 50
+    rpc_timeout: int = 100
+    """After so long without an answer, what was sent to a peer is taken for lost."""
+    similarity_threshold: float = 0.95
+    enable_fast_path: bool = True
+    enable_pre_vote: bool = True
+    enable_geometric_tiebreak: bool = True
+    geometric_tiebreak_threshold: float = 0.3
+    """Least bias for the tie-break to have an effect. It shortens a timeout, and never refuses a vote."""
+    snapshot_threshold: int = 10_000
+    """Entries in the log that allow a compaction."""
+    snapshot_trailing_logs: int = 100
+    snapshot_chunk_size: int = MB
+    snapshot_max_memory: int = 256 * MB
+    snapshot_transfer_timeout_ms: int = 300_000
+    transfer_timeout_ms: int = 1_000
+    compaction_check_interval: int = 10
+    """In ticks."""
+    compaction_cooldown_ms: int = 60_000
+    auto_heartbeat: bool = True
+    max_heartbeat_failures: int = 3
+    adaptive_backoff: bool = True
+    backoff_power_max: int = 10
+    quorum_size: int | None = None
+    """Instead of a majority, and never below it (``check_voters``)."""
+    learner_lag_max: int = 10
+    """Entries behind commit at which a learner may still be promoted."""
+    append_entries_max: int = 1_000
+    append_bytes_max: int = MB
+    """Of one message; a single larger entry still travels alone."""
+    appends_in_flight_max: int = 8
+    """Messages with entries on their way to one follower."""
+    command_bytes_max: int = 3 * MB
+    """A compare-and-swap of the key-value table holds two values of up to 1 MB, a key and a session."""
+    proposals_waiting_max: int = 100_000
+    """Entries of a leader that are not committed."""
+    reads_waiting_max: int = 100_000
+
+    def __post_init__(self) -> None:
+        least, most = self.election_timeout
+        if not 0 < least <= most:
+            raise UsageError(f"election_timeout must rise from above 0, not {least} to {most} ms")
+        if self.rpc_timeout >= least:
+            raise UsageError(
+                f"rpc_timeout ({self.rpc_timeout} ms) must be below the least election timeout ({least} ms)"
+            )
+        if self.heartbeat_interval <= 0 or self.heartbeat_interval * 2 > least:
+            raise UsageError(
+                f"heartbeat_interval ({self.heartbeat_interval} ms) must be above 0 and at most half of the least "
+                f"election timeout ({least} ms)"
+            )
+        for name in _POSITIVE:
+            if getattr(self, name) <= 0:
+                raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("similarity_threshold", "geometric_tiebreak_threshold"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UsageError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+        if self.snapshot_trailing_logs < 0 or self.learner_lag_max < 0 or self.backoff_power_max < 0:
+            raise UsageError("snapshot_trailing_logs, learner_lag_max and backoff_power_max must not be negative")
+        if self.snapshot_chunk_size > 10 * MB:
+            raise UsageError("snapshot_chunk_size must be at most 10 MB, which is all that a receiver takes")
+        if self.quorum_size is not None and self.quorum_size <= 0:
+            raise UsageError(f"quorum_size must be above 0, not {self.quorum_size}")
+
+    def check_voters(self, voters: int) -> None:
+        """Raise ``UsageError`` when ``quorum_size`` does not fit so many voters.
+
+        Below a majority there could be two quorums that share nobody; above the number of voters there is none.
+        """
+        majority = voters // 2 + 1
+        if self.quorum_size is not None and not majority <= self.quorum_size <= voters:
+            raise UsageError(f"quorum_size ({self.quorum_size}) of {voters} voters must be {majority} to {voters}")
+
+
+_POSITIVE: Final = (
+    "rpc_timeout",
+    "snapshot_threshold",
+    "snapshot_chunk_size",
+    "snapshot_max_memory",
+    "snapshot_transfer_timeout_ms",
+    "transfer_timeout_ms",
+    "compaction_check_interval",
+    "compaction_cooldown_ms",
+    "max_heartbeat_failures",
+    "append_entries_max",
+    "append_bytes_max",
+    "appends_in_flight_max",
+    "command_bytes_max",
+    "proposals_waiting_max",
+    "reads_waiting_max",
+)
+
+LAN: Final = RaftConfig()
+"""Round trips below 10 ms."""
+REGION: Final = RaftConfig(election_timeout=(500, 1_000), heartbeat_interval=150, rpc_timeout=300)
+"""Round trips of 10 to 50 ms."""
+WORLD: Final = RaftConfig(election_timeout=(2_000, 4_000), heartbeat_interval=500, rpc_timeout=1_500)
+"""Longer round trips."""
+PRESETS: Final = {"lan": LAN, "region": REGION, "world": WORLD}
+
+
+class GossipConfig(Struct, frozen=True, kw_only=True):
+    """Membership."""
+
+    fanout: int = 3
+    gossip_interval_ms: int = 200
+    suspicion_timeout_ms: int = 5_000
+    """Before a suspected node counts as failed, at ordinary local health and without confirmations from others."""
+    max_states_per_message: int = 20
+    geometric_routing: bool = True
+    """One of the gossip targets is chosen by similarity."""
+    indirect_ping_count: int = 3
+    indirect_ping_timeout_ms: int = 500
+    probe_interval_ms: int = 1_000
+    probe_timeout_ms: int = 500
+    require_signatures: bool = False
+    max_message_age_ms: int = 300_000
+    require_bidirectional: bool = True
+    bidirectional_timeout_ms: int = 1_000
+    heal_confirmations: int = 3
+    max_incarnation_jump: int = 100
+    flap_threshold: int = 5
+    flap_backoff_ms: int = 1_000
+    flap_backoff_max_ms: int = 300_000
+    flap_memory_ms: int = 300_000
+    local_health_max: int = 8
+    """Lifeguard: the worst a node may think of itself, by which it stretches its own timeouts."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not isinstance(value, bool) and value <= 0:
+                raise UsageError(f"{name} must be above 0, not {value}")
+        if self.probe_timeout_ms + self.indirect_ping_timeout_ms > self.probe_interval_ms:
+            raise UsageError("a probe, direct and then indirect, must be over before the next one begins")
+
+
+class MessageValidationConfig(Struct, frozen=True, kw_only=True):
+    """Bounds on what a peer may say. Turning them off leaves authentication and decoding limits on."""
+
+    enabled: bool = True
+    max_term: int = TERM_MAX
+    max_shard_id: int = 65_536
+    max_tx_timeout_ms: int = 300_000
+    max_node_id_len: int = 256
+    max_key_len: int = 4_096
+    max_embedding_dimension: int = 65_536
+    max_embedding_magnitude: float = 1_000_000.0
+    max_query_len: int = MB
+    max_message_age_ms: int = 300_000
+    max_blocks_per_request: int = 1_000
+    max_snapshot_chunk_size: int = 10 * MB
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not isinstance(value, bool) and value <= 0:
+                raise UsageError(f"{name} must be above 0, not {value}")

@@ -1,0 +1,557 @@
+"""A client of a cluster: it finds the leader, follows it when it changes, and does no write twice.
+
+Requests are pipelined: those that are made in one turn of the event loop travel in one frame, and any number may be
+under way. Writes belong to a session. A write whose fate is not known (the channel broke, the leader lost its office)
+is sent again under the same number, to whoever leads now, and the state machine does it once. What is still not known
+when time is up is said to be so: ``OutcomeUnknown``.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from bobbin.cluster.key_value import SESSION_WINDOW, Kind, Outcome, client_id
+from bobbin.cluster.names import Index, NodeId
+from bobbin.cluster.raft.effects import Why
+from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
+from bobbin.runtime import cluster_links
+from bobbin.runtime.cluster_certificate import Credentials
+from bobbin.runtime.cluster_links import Purpose
+from bobbin.runtime.cluster_members import KnownMembers
+from bobbin.runtime.cluster_requests import LOST, STOPPING, TIMED_OUT
+from bobbin.transport.base import Route, TransportError
+from bobbin.transport.flow import Flow, FlowStream
+from bobbin.wire.address import Address, Scheme
+from bobbin.wire.cluster import client as messages
+from bobbin.wire.cluster.client import Answer, Done, Joined, Rejected, Report, Request, Row, Rows, Unknown, Value
+from bobbin.wire.cluster.commands import decode_outcome
+from bobbin.wire.cluster.frame import Deframer, frame
+
+SECONDS: Final = 10.0
+"""For a request with all its attempts."""
+ATTEMPT_SECONDS: Final = 2.0
+"""For one attempt; then somebody else is asked."""
+_WATCH_SECONDS: Final = 0.25
+_PAUSE_SECONDS: Final = 0.05
+"""Before the next attempt, where nobody leads for now."""
+_FRAME_BYTES: Final = 4 * 1024 * 1024
+_FRAME_REQUESTS: Final = 5_000
+_AGAIN: Final = frozenset(
+    {
+        Why.NOT_LEADER.value,
+        Why.NO_QUORUM.value,
+        Why.TRANSFERRING.value,
+        Why.CHANGE_PENDING.value,
+        Why.TOO_MUCH.value,
+        Why.STORAGE.value,
+        LOST,
+        STOPPING,
+        TIMED_OUT,
+    }
+)
+"""Refusals after which another attempt, perhaps elsewhere, makes sense."""
+
+_HERE: Final = NodeId("")
+
+T = TypeVar("T", bound=Answer)
+
+
+class OutcomeUnknown(ResourceError):
+    """Time is up, and whether the write was done, or will be, is not known."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"whether it was done is not known: {why}", retry=True)
+
+
+class NotAccepted(ResourceError):
+    """The cluster has refused a request; nothing was changed."""
+
+    def __init__(self, answer: Rejected) -> None:
+        super().__init__(answer.text, retry=answer.why in _AGAIN)
+        self.why: Final = answer.why
+        self.leader: Final = answer.leader
+
+
+class _Connection:
+    """One channel to one node, with the requests that wait for answers on it."""
+
+    def __init__(self, stream: FlowStream, node: NodeId) -> None:
+        self.node: Final = node
+        self._stream: Final = stream
+        self._loop: Final = asyncio.get_running_loop()
+        self._number = 0
+        self._open: Final[dict[int, tuple[asyncio.Future[Answer], float]]] = {}
+        """By number; when each of them has waited for long enough."""
+        self._unsent: list[Request] = []
+        self._unsent_bytes = 0
+        self._broken: TransportError | None = None
+        self._task: Final = self._loop.create_task(self._read())
+        self._watch: asyncio.TimerHandle = self._loop.call_later(_WATCH_SECONDS, self._expire)
+
+    @property
+    def is_open(self) -> bool:
+        return self._broken is None
+
+    def ask(self, make: Callable[[int], Request], deadline: float) -> asyncio.Future[Answer]:
+        """Send a request; its answer comes by the future, or ``TransportError``, about by then at the latest."""
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        if self._broken is not None:
+            future.set_exception(self._broken)
+            return future
+        request = make(self._number + 1)
+        # Here, where whoever asks hears of it; a frame has the requests of many.
+        messages.check_request(request)
+        self._number += 1
+        self._open[self._number] = future, deadline
+        if len(self._open) == 1:
+            # Nothing else is under way that could travel with it.
+            self._unsent.append(request)
+            self._flush()
+            return future
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(request)
+        if type(request) is messages.Put:
+            self._unsent_bytes += len(request.value)
+        if len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
+            self._flush()
+        return future
+
+    async def close(self) -> None:
+        self._break(TransportError("this side has closed the channel", retry=False))
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._stream.close()
+
+    def _flush(self) -> None:
+        requests, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if not requests or self._broken is not None:
+            return
+        try:
+            self._stream.outgoing.put(frame(messages.encode_requests(requests)))
+        except TransportError as error:
+            self._break(error)
+
+    async def _read(self) -> None:
+        deframer = Deframer()
+
+        def take(data: bytes) -> None:
+            deframer.feed(data)
+            for payload in deframer.drain():
+                for answer in messages.decode_answers(payload):
+                    found = self._open.pop(answer.number, None)
+                    if found is not None and not found[0].done():
+                        found[0].set_result(answer)
+            if deframer.buffered:
+                deframer.drain()  # says if what follows is no frame
+
+        try:
+            await self._stream.pour(take)
+            self._break(TransportError("the node has closed the channel", retry=True))
+        except TransportError as error:
+            self._break(error)
+        except PeerError as error:
+            self._break(TransportError(f"the node's answer is none: {error}", retry=True))
+        finally:
+            self._stream.abort()
+
+    def _break(self, error: TransportError) -> None:
+        if self._broken is None:
+            self._broken = error
+        self._watch.cancel()
+        waiting = list(self._open.values())
+        self._open.clear()
+        for future, _ in waiting:
+            if not future.done():
+                future.set_exception(self._broken)
+
+    def _expire(self) -> None:
+        """Give up on what has waited for too long: one look now and then is cheaper than a timer for each."""
+        self._watch = self._loop.call_later(_WATCH_SECONDS, self._expire)
+        now = self._loop.time()
+        for number in [number for number, (_, deadline) in self._open.items() if deadline <= now]:
+            future, _ = self._open.pop(number)
+            if not future.done():
+                future.set_exception(TransportError("the node did not answer in time", retry=True))
+
+
+class _Session:
+    """The numbers of a client's writes. The answers to so many of the newest are remembered by the cluster."""
+
+    def __init__(self, client: bytes) -> None:
+        self.client: Final = client
+        self._next = 1
+        self._open: Final[dict[int, None]] = {}
+        self._room: Final = asyncio.Event()
+
+    async def begin(self) -> int:
+        """The next number, when it is not too far ahead of the oldest that is open."""
+        while self._open and self._next - next(iter(self._open)) >= SESSION_WINDOW - 1:
+            self._room.clear()
+            await self._room.wait()
+        sequence = self._next
+        self._next += 1
+        self._open[sequence] = None
+        return sequence
+
+    def end(self, sequence: int) -> None:
+        del self._open[sequence]
+        self._room.set()
+
+
+class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
+    """Asks a cluster.
+
+    ::
+
+        async with ClusterClient(known, own=credentials) as cluster:
+            await cluster.put(b"key", b"value")
+            print(await cluster.get(b"key"))
+    """
+
+    def __init__(
+        self,
+        known: KnownMembers,
+        *,
+        own: Credentials | None = None,
+        socket: Path | None = None,
+        here: NodeId = _HERE,
+        seconds: float = SECONDS,
+    ) -> None:
+        """By TLS with ``own`` credentials that the cluster knows, by the ``socket`` of a node of this machine, or both.
+
+        With both, the socket is asked first; ``here`` is the node whose socket it is. Made in an event loop.
+        """
+        if own is None and socket is None:
+            raise UsageError("a client has credentials, or the socket of a node of this machine")
+        if own is not None and socket is None and not known.directory.members:
+            raise UsageError("no node is known")
+        self._here: Final = here
+        self._known = known
+        self._own: Final = own
+        self._socket: Final = socket
+        self._seconds: Final = seconds
+        self._connections: Final[dict[NodeId | None, _Connection]] = {}
+        self._dialling: Final[dict[NodeId, asyncio.Task[_Connection]]] = {}
+        self._loop: Final = asyncio.get_running_loop()
+        self._choice: NodeId | None = None
+        """Whom to ask: who leads, as far as that was said."""
+        self._turn = 0
+        self._session: _Session | None = None
+        self._opening: Final = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del kind, error, trace
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of every channel."""
+        tasks = list(self._dialling.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        connections = list(self._connections.values())
+        self._connections.clear()
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    # ---- keys -------------------------------------------------------------------------------------------------------
+
+    async def put(self, key: bytes, value: bytes) -> int:
+        """Set a key; returns the version that it has by this."""
+        outcome = await self._write(lambda who, sequence, number: messages.Put(number, key, value, who, sequence))
+        return outcome.version
+
+    async def delete(self, key: bytes) -> bool:
+        """Take a key away; whether it was there."""
+        outcome = await self._write(lambda who, sequence, number: messages.Delete(number, key, who, sequence))
+        return outcome.kind is Kind.DELETED
+
+    async def compare_and_swap(self, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
+        """Set a key, or take it away, if it has this value; whether it had. None stands for no value."""
+        outcome = await self._write(
+            lambda who, sequence, number: messages.CompareAndSwap(number, key, expected, value, who, sequence)
+        )
+        return outcome.kind is not Kind.DIFFERENT
+
+    async def get(self, key: bytes, *, stale: bool = False) -> Value:
+        """What a key holds. ``stale``: as the node that is asked has it, which may be old."""
+        return await self._ask(Value, lambda number: messages.Get(number, key, not stale), anywhere=stale)
+
+    async def scan(self, prefix: bytes = b"", *, stale: bool = False) -> AsyncIterator[Row]:
+        """Keys with a prefix, in order. Each page is true at one moment; the pages together need not be."""
+        after = b""
+        while True:
+            page = await self._ask(Rows, partial(_scan, prefix, after, linearizable=not stale), anywhere=stale)
+            for row in page.rows:
+                yield row
+            if page.is_whole:
+                return
+            after = page.rows[-1].key
+
+    # ---- operators --------------------------------------------------------------------------------------------------
+
+    async def status(self, node: NodeId | None = None) -> Report:
+        """How a node sees the cluster: this one, or without one, any that answers."""
+        return await self._ask(Report, messages.Status, anywhere=True, node=node)
+
+    async def members(self, node: NodeId | None = None) -> KnownMembers:
+        """Who is known now: to this node, or without one, to any that answers. This client goes on with it."""
+        joined = await self._ask(Joined, messages.Members, anywhere=True, node=node)
+        self._known = KnownMembers.decode(joined.members)
+        return self._known
+
+    async def transfer(self, target: NodeId) -> None:
+        """Hand leadership to another voter."""
+        await self._ask(Done, lambda number: messages.Transfer(number, target), is_repeatable=False)
+
+    async def add(self, certificate: bytes, address: str, operator: bytes = b"") -> KnownMembers:
+        """Take a node in; returns who is known then."""
+        joined = await self._ask(Joined, lambda number: messages.Add(number, certificate, address, operator))
+        return KnownMembers.decode(joined.members)
+
+    async def invite(self, certificate: bytes, expires_ms: int) -> None:
+        """Let the holder of a certificate join, until then."""
+        await self._ask(Done, lambda number: messages.Invite(number, certificate, expires_ms))
+
+    async def promote(self, node: NodeId) -> None:
+        """Let a node vote that has only listened."""
+        await self._ask(Done, lambda number: messages.Promote(number, node), is_repeatable=False)
+
+    async def remove(self, node: NodeId) -> None:
+        """Put a node out."""
+        await self._ask(Done, lambda number: messages.Remove(number, node), is_repeatable=False)
+
+    async def snapshot(self, node: NodeId | None = None) -> Index:
+        """Have a node write a snapshot and cut its log; returns what the snapshot stands in for."""
+        return Index((await self._ask(Done, messages.Snapshot, anywhere=True, node=node)).index)
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    async def _write(self, make: Callable[[bytes, int, int], Request]) -> Outcome:
+        """Do a write once, whatever happens on the way."""
+        deadline = self._loop.time() + self._seconds
+        session = self._session or await self._open_session(Index(0))
+        sequence, is_begun = await session.begin(), True
+        doubt = ""
+        try:
+            while True:
+                answer = await self._attempt(partial(make, session.client, sequence), deadline)
+                if isinstance(answer, Done):
+                    outcome = decode_outcome(answer.result)
+                    if not outcome.kind.is_refusal:
+                        return outcome
+                    if outcome.kind is Kind.EXPIRED and not doubt:
+                        # Nothing was done under this number, nor can be any more.
+                        session.end(sequence)
+                        is_begun = False
+                        session = await self._open_session(Index(outcome.version))
+                        sequence, is_begun = await session.begin(), True
+                        continue
+                    if outcome.kind in (Kind.FORGOTTEN, Kind.EXPIRED):
+                        raise OutcomeUnknown("the cluster does not remember this write any more")
+                    raise UsageError(f"this write makes no sense: {outcome.kind.name.lower().replace('_', ' ')}")
+                doubt = self._weigh(answer, doubt)
+                await self._pause(deadline, answer, doubt)
+        finally:
+            if is_begun:
+                session.end(sequence)
+
+    async def _ask(
+        self,
+        kind: type[T],
+        make: Callable[[int], Request],
+        *,
+        anywhere: bool = False,
+        node: NodeId | None = None,
+        is_repeatable: bool = True,
+    ) -> T:
+        """Ask until there is an answer. ``node``: this one and no other. Else the leader, unless it is for anybody."""
+        deadline = self._loop.time() + self._seconds
+        doubt = ""
+        while True:
+            answer = await self._attempt(make, deadline, anywhere=anywhere, node=node)
+            if isinstance(answer, kind):
+                return answer
+            doubt = self._weigh(answer, doubt)
+            if doubt and not is_repeatable:
+                raise OutcomeUnknown(doubt)
+            if node is not None and isinstance(answer, TransportError):
+                raise answer
+            await self._pause(deadline, answer, doubt if not is_repeatable else "")
+
+    async def _attempt(
+        self, make: Callable[[int], Request], deadline: float, *, anywhere: bool = False, node: NodeId | None = None
+    ) -> Answer | TransportError:
+        """Ask once; what went wrong with the channel is an answer, too."""
+        connection = self._connections.get(self._choice if node is None else node)
+        try:
+            if connection is None or not connection.is_open:
+                connection = await self._connect(node, anywhere=anywhere)
+        except TransportError as error:
+            return _Unreached(error)
+        try:
+            return await connection.ask(make, min(deadline, self._loop.time() + ATTEMPT_SECONDS))
+        except TransportError as error:
+            if not connection.is_open:
+                self._connections.pop(connection.node, None)
+            if node is None:
+                self._look_elsewhere()
+            return error
+
+    def _weigh(self, answer: Answer | TransportError, doubt: str) -> str:
+        """Why a write may have been done in spite of all, after this answer; raises where asking again is no use."""
+        match answer:
+            case _Unreached():
+                return doubt
+            case TransportError():
+                return str(answer)
+            case Unknown(_, text, leader):
+                self._follow(leader)
+                return text
+            case Rejected(_, why, _, leader):
+                if why not in _AGAIN:
+                    raise NotAccepted(answer)
+                self._follow(leader)
+                return doubt
+            case _:
+                raise PeerError("wrong-answer", f"a {type(answer).__name__} is no answer to this")
+
+    async def _pause(self, deadline: float, answer: Answer | TransportError, doubt: str) -> None:
+        if self._loop.time() >= deadline:
+            if doubt:
+                raise OutcomeUnknown(doubt)
+            if isinstance(answer, Rejected):
+                raise NotAccepted(answer)
+            if isinstance(answer, TransportError):
+                raise answer
+            raise OutcomeUnknown("time is up")
+        if self._choice is None or isinstance(answer, TransportError):
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    # ---- whom to ask ------------------------------------------------------------------------------------------------
+
+    def _follow(self, leader: NodeId | None) -> None:
+        """Somebody has said who leads, or that nobody does."""
+        if leader is not None and self._own is not None and leader != self._choice:
+            self._choice = leader
+        else:
+            self._look_elsewhere()
+
+    def _look_elsewhere(self) -> None:
+        self._choice = None
+        self._turn += 1
+
+    async def _connect(self, node: NodeId | None, *, anywhere: bool) -> _Connection:
+        """A channel to a node; to whoever is next, where none is named."""
+        if node is None:
+            node = self._choice
+        if node is None:
+            places = self._places()
+            node = places[self._turn % len(places)]
+            if not anywhere or len(places) == 1:
+                self._choice = node
+        task = self._dialling.get(node)
+        if task is None:
+            task = self._dialling[node] = self._loop.create_task(self._dial(node))
+            task.add_done_callback(partial(self._dialled, node))
+        try:
+            connection = await asyncio.shield(task)
+        except TransportError:
+            self._look_elsewhere()
+            raise
+        if anywhere and self._choice is None:
+            self._choice = node
+        return connection
+
+    def _dialled(self, node: NodeId, task: "asyncio.Task[_Connection]") -> None:
+        self._dialling.pop(node, None)
+        # Whoever waited for it has gone, perhaps.
+        task.cancelled() or task.exception()
+
+    def _places(self) -> list[NodeId]:
+        members = list(self._known.directory.members)
+        here = [] if self._socket is None else [self._here]
+        return here + ([] if self._own is None else [node for node in members if node != self._here])
+
+    async def _dial(self, node: NodeId) -> _Connection:
+        known = self._connections.get(node)
+        if known is not None and known.is_open:
+            return known
+        if self._socket is not None and node == self._here:
+            try:
+                stream = await _dial_socket(self._socket)
+            except TransportError:
+                if self._own is None or node not in self._known.directory.members:
+                    raise
+                stream = await self._dial_member(node)
+        else:
+            stream = await self._dial_member(node)
+        connection = self._connections[node] = _Connection(stream, node)
+        return connection
+
+    async def _dial_member(self, node: NodeId) -> FlowStream:
+        member = self._known.directory.members.get(node)
+        if member is None:
+            with suppress(BobbinError):
+                await self._learn()
+            member = self._known.directory.members.get(node)
+        if member is None:
+            raise TransportError(f"nobody knows where {node} is", retry=True)
+        if self._own is None:
+            raise TransportError(f"{node} is elsewhere, and there are no credentials to go there", retry=False)
+        return await cluster_links.dial(self._own, member.address, member.certificates, Purpose.CLIENT)
+
+    async def _learn(self) -> None:
+        """Ask those with whom there is a channel who is known now."""
+        for connection in list(self._connections.values()):
+            if connection.is_open:
+                answer = await connection.ask(messages.Members, self._loop.time() + ATTEMPT_SECONDS)
+                if isinstance(answer, Joined):
+                    self._known = KnownMembers.decode(answer.members)
+                    return
+
+    async def _open_session(self, since: Index) -> _Session:
+        """A new session, whose id tells of an index that has been applied."""
+        async with self._opening:
+            if self._session is None or (since and int.from_bytes(self._session.client[:8], "big") < since):
+                report = await self._ask(Report, messages.Status, anywhere=True)
+                self._session = _Session(client_id(Index(max(since, report.applied_index)), secrets.token_bytes(8)))
+            return self._session
+
+
+def _scan(prefix: bytes, after: bytes, number: int, *, linearizable: bool) -> Request:
+    return messages.Scan(number, prefix, after, messages.ROWS_MAX, linearizable)
+
+
+class _Unreached(TransportError):
+    """Nothing was sent, so nothing was done."""
+
+    def __init__(self, error: TransportError) -> None:
+        super().__init__(str(error), retry=error.retry)
+
+
+async def _dial_socket(path: Path) -> FlowStream:
+    flow = Flow()
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # By way of its folder: the path of a socket may have about a hundred bytes only.
+            short = f"/proc/self/fd/{folder}/{path.name}"
+            await asyncio.get_running_loop().create_unix_connection(lambda: flow, short)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise TransportError(f"no node answers at {path}: {error.strerror or error}", retry=True) from error
+    address = Address(scheme=Scheme.UNIX, path=str(path))
+    return FlowStream(flow, Route(address=address, remote="this machine", origin="local", loopback=True))

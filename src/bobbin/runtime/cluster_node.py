@@ -1,0 +1,586 @@
+"""A node of a cluster: the raft machine, the membership machine, the disk, the state and the channels, put together.
+
+Everything but the disk is done in one event loop. A machine hears one event at a time; what it wants is done in its
+order. The disk has a thread (``cluster_disk``), snapshots have another (``cluster_snapshots``); both only post what
+came of it. Ticks, applying, gossip, probes, checks of the quorum, compaction and tidying run by themselves (CL-376).
+
+What always holds: nothing comes to a machine that did not come through the gateway; nothing that rests on a record
+leaves before the record is durable; a node that finds its committed data to differ from the leader's, or that breaks a
+rule of its own, stops and says why, and takes part in nothing from then on.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random, SystemRandom
+from time import monotonic_ns, time_ns
+from typing import Final, get_args
+
+from structlog.typing import FilteringBoundLogger
+
+from bobbin.cluster.geometry import Embedding
+from bobbin.cluster.identity import embedding_of
+from bobbin.cluster.membership.effects import Flapping, Healed, HealthChanged
+from bobbin.cluster.membership.machine import MembershipMachine
+from bobbin.cluster.membership.messages import GossipMessage
+from bobbin.cluster.monitoring import ClusterMetrics, Reading
+from bobbin.cluster.names import MILLISECOND_NS, Index, NodeId
+from bobbin.cluster.raft import effects, events
+from bobbin.cluster.raft.effects import Effect, Role
+from bobbin.cluster.raft.entries import Configuration
+from bobbin.cluster.raft.machine import RaftMachine
+from bobbin.cluster.raft.messages import RaftMessage
+from bobbin.errors import BobbinError, IntegrityError
+from bobbin.runtime import cluster_status
+from bobbin.runtime.admission import MINUTE_NS
+from bobbin.runtime.cluster_audit import Audit
+from bobbin.runtime.cluster_certificate import Credentials, public_key
+from bobbin.runtime.cluster_channels import Channels
+from bobbin.runtime.cluster_clock import Wake
+from bobbin.runtime.cluster_disk import QUICK_NS_MAX, Disk
+from bobbin.runtime.cluster_gossip import Gossip
+from bobbin.runtime.cluster_members import Directory, KnownMembers
+from bobbin.runtime.cluster_operations import Operations
+from bobbin.runtime.cluster_peers import Peers
+from bobbin.runtime.cluster_requests import Port, Requests
+from bobbin.runtime.cluster_settings import ClusterSettings
+from bobbin.runtime.cluster_snapshots import SnapshotWork
+from bobbin.runtime.cluster_state import State
+from bobbin.store.raft_storage import RaftStorage
+from bobbin.wire.cluster.client import Add, Answer, Invite, Members, Report
+
+TIDY_SECONDS: Final = 0.5
+ALARMS_MAX: Final = 100
+"""That are shown."""
+ALARMS_PER_MINUTE: Final = 20
+"""Of one code, that are written down."""
+_GOSSIP: Final = frozenset(get_args(GossipMessage))
+
+
+class Halted(IntegrityError):
+    """The node has stopped, since it cannot be trusted any more. Somebody has to look."""
+
+
+class _Nobody:
+    """Does not wait for an answer."""
+
+    def answer(self, answer: Answer) -> None: ...
+
+
+class ClusterNode:
+    """One node, running. Made with what its folder holds; ``start`` and ``stop`` are each called once."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        own: Credentials,
+        node: NodeId,
+        known: KnownMembers,
+        storage: RaftStorage,
+        *,
+        audit: Audit,
+        log: FilteringBoundLogger,
+        remember: Callable[[KnownMembers], None] = lambda _: None,
+        random: Random | None = None,
+        checking: bool = False,
+    ) -> None:
+        """Made in an event loop. ``remember`` keeps who is known for the next start; it is called in another thread."""
+        self.settings: Final = settings
+        self.node: Final = node
+        self.audit: Final = audit
+        self.alarms: Final[deque[tuple[int, str, str]]] = deque(maxlen=ALARMS_MAX)
+        """When (forward clock), the code and the detail of what a person should know."""
+        self.alarm_counts: Final[Counter[str]] = Counter()
+        self._alarms_written: Final[Counter[str]] = Counter()
+        self._alarms_since_ns = monotonic_ns()
+        self.metrics: Final = ClusterMetrics()
+        self.address = settings.listen
+        """Where it really listens, once it does."""
+        self._storage: Final = storage
+        self._log: Final = log
+        self._remember: Final = remember
+        self._loop: Final = asyncio.get_running_loop()
+        self.over: Final[asyncio.Future[None]] = self._loop.create_future()
+        """Fails with ``Halted`` when the node cannot go on."""
+        self.over.add_done_callback(lambda over: over.cancelled() or over.exception())
+        random = SystemRandom() if random is None else random
+        embedding = own.identity.embedding
+        self.state: Final = State(known=known, checkpoint_entries=settings.checkpoint_entries)
+        self.machine: Final = RaftMachine(
+            settings.raft,
+            node=node,
+            recovered=storage.recovered,
+            bootstrap=settings.bootstrap,
+            random=random,
+            embedding=embedding,
+            checking=checking,
+        )
+        self._directory: Directory = self.state.directory
+        self.disk: Final = self._make_disk()
+        self.requests: Final = Requests(
+            self, settings.clients, clock=self._loop.time, command_bytes_max=settings.raft.command_bytes_max
+        )
+        self.operations: Final = Operations(
+            self, self.requests, settings.clients, lag_max=settings.raft.learner_lag_max, now_ms=_wall_ms
+        )
+        self.peers: Final = Peers(
+            settings, own, node, boot_id=storage.boot_id, hear=self._hear, log=log, own_term=lambda: self.machine.term
+        )
+        self.channels: Final = self._make_channels(own)
+        self.snapshots: Final = self._make_snapshots()
+        gossip = MembershipMachine(
+            settings.gossip,
+            node=node,
+            incarnation=storage.incarnation,
+            peers=self._gossip_peers(),
+            random=random,
+            embedding=embedding,
+            checking=checking,
+        )
+        self.gossip: Final = Gossip(gossip, say=self.peers.send, keep=self._keep_incarnation, notice=self._notice)
+        self._events: Final[deque[events.Event]] = deque()
+        self._is_stepping = False
+        self._wake: Final = Wake(partial(self.feed, events.Tick()))
+        self._handlers: Final = self._make_handlers()
+        self._changes_seen = 0
+        self._has_kept = known.index > 0
+        """Whether the copy on the disk tells that something was applied."""
+        self._configured: tuple[Configuration, Index, bool] = self.machine.configuration, Index(0), True
+        self._led_by: NodeId | None = None
+        self._tidying: asyncio.TimerHandle | None = None
+        self._is_stopping = False
+
+    def _make_disk(self) -> Disk:
+        return Disk(
+            self._storage,
+            post=self._loop.call_soon_threadsafe,
+            hear=self.feed,
+            broke=partial(self._broke, "the disk's thread"),
+            took=self._synced,
+            quick_ns_max=QUICK_NS_MAX,
+        )
+
+    def _make_channels(self, own: Credentials) -> Channels:
+        return Channels(
+            own,
+            self._directory,
+            self.requests,
+            self.settings.clients,
+            serve_peer=self.peers.serve,
+            log=self._log,
+            key_bytes_max=self.settings.validation.max_key_len,
+        )
+
+    def _make_snapshots(self) -> SnapshotWork:
+        return SnapshotWork(
+            self._storage,
+            self.state,
+            post=self._loop.call_soon_threadsafe,
+            feed=self.feed,
+            skipped=self.requests.skipped,
+            broke=partial(self._broke, "the work with snapshots"),
+        )
+
+    # ---- starting and stopping --------------------------------------------------------------------------------------
+
+    async def start(self, socket: Path | None = None) -> None:
+        """Restore the state, listen, and take part. ``socket`` is where the operator of this machine asks.
+
+        Raises ``TransportError`` where it cannot listen, and ``IntegrityError`` for a snapshot that cannot be read.
+        """
+        self.disk.start()
+        try:
+            if (snapshot := self.machine.snapshot) is not None:
+                table = await asyncio.to_thread(self.snapshots.read_table, snapshot)
+                self.state.restore(table, snapshot.last_index)
+            self.address = await self.channels.open(self.settings.listen, socket)
+        except BaseException:
+            await self.stop()
+            raise
+        for notice in self._storage.notices:
+            self._log.warning("storage-notice", code=notice.code.value, detail=notice.detail)
+        where, term = str(self.address), self.machine.term
+        self._log.info("node-started", node=self.node, listening=where, term=term, boot=self._storage.boot_id)
+        voters = len(self.machine.configuration.voters)
+        if voters and voters % 2 == 0:
+            self._alarm(effects.Alarm("even-voters", f"{voters} voters bear no more failures than one fewer would"))
+        self._take_directory()
+        self.peers.know(self._directory)
+        self.gossip.start()
+        self.feed(events.Tick())
+        self._tidying = self._loop.call_later(TIDY_SECONDS, self._tidy)
+
+    async def stop(self) -> None:
+        """Take no more, answer what is open, and let go of everything. A second call does nothing."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        self._log.info("node-stopping", node=self.node)
+        if self._tidying is not None:
+            self._tidying.cancel()
+        await self.channels.shut()
+        self._wake.stop()
+        self.gossip.stop()
+        await self.operations.close()
+        self.requests.close()
+        await asyncio.sleep(0)  # so that the answers are on their way
+        await self.channels.close()
+        await self.peers.close()
+        await asyncio.to_thread(self.disk.stop)
+        await asyncio.to_thread(self.snapshots.close)
+        self.over.cancel()
+        await asyncio.to_thread(self._storage.close)
+        self._log.info("node-stopped", node=self.node)
+
+    def halt(self, why: str) -> None:
+        """Take part in nothing any more, and say so. What is open is answered when the node is stopped."""
+        if self.over.done():
+            return
+        self.audit.note("halt", self.machine.role.value, "halted", detail=why)
+        self._log.error("node-halted", node=self.node, detail=why)
+        self.over.set_exception(Halted(why))
+        self._events.clear()
+        self._wake.stop()
+        self.gossip.stop()
+
+    def _broke(self, what: str, error: BaseException) -> None:
+        """Something ended that the machine counts on: without it the node would lead or follow in name only."""
+        self._log.error("node-crashed", node=self.node, detail=what, exc_info=error)
+        self.halt(f"{what} broke: {type(error).__name__}: {error}")
+
+    # ---- the raft machine -------------------------------------------------------------------------------------------
+
+    def feed(self, event: events.Event) -> None:
+        """Let the machine hear something, and do what it wants; in turn, if it is hearing something just now."""
+        pending = self._events
+        pending.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        machine, handlers, over = self.machine, self._handlers, self.over
+        try:
+            while pending and not over.done():
+                persist: effects.Persist | None = None
+                for effect in machine.step(pending.popleft(), now_ns=monotonic_ns()):
+                    kind = type(effect)
+                    if kind is effects.Persist:
+                        assert isinstance(effect, effects.Persist)
+                        persist = effect
+                        continue
+                    if persist is not None and kind is not effects.Send:
+                        # What a step sends does not rest on what it persists: others may begin before our own disk.
+                        self.disk.persist(persist)
+                        persist = None
+                    handlers[kind](effect)
+                if persist is not None:
+                    self.disk.persist(persist)
+        except Exception as error:  # noqa: BLE001 -- whatever breaks here, its word is worth nothing any more
+            if not isinstance(error, IntegrityError):
+                self._log.exception("node-crashed", node=self.node)
+            self.halt(str(error) or type(error).__name__)
+        finally:
+            self._is_stepping = False
+        if self.state.changes != self._changes_seen:
+            self._take_directory()
+
+    def _make_handlers(self) -> dict[type[Effect], Callable[..., None]]:
+        return {
+            effects.Send: self._send,
+            effects.Apply: self._apply,
+            effects.Accepted: self.requests.accepted,
+            effects.Refused: self.requests.refused,
+            effects.ReadReady: self.requests.read_ready,
+            effects.TransferDone: self.requests.transfer_done,
+            effects.TakeSnapshot: self.snapshots.take,
+            effects.ReadSnapshot: self.snapshots.read,
+            effects.StoreChunk: self.snapshots.store,
+            effects.DropChunks: self.snapshots.drop,
+            effects.InstallSnapshot: self.snapshots.install,
+            effects.RoleChanged: self._role_changed,
+            effects.LeaderChanged: self._leader_changed,
+            effects.ConfigurationChanged: self._configuration_changed,
+            effects.Alarm: self._alarm,
+            effects.WakeAt: self._wake_at,
+        }
+
+    def _synced(self, duration_ns: int) -> None:
+        self.metrics.time("sync", duration_ns)
+
+    def _wake_at(self, effect: effects.WakeAt) -> None:
+        self._wake.at(effect.at_ns)
+
+    def _send(self, effect: effects.Send) -> None:
+        self.peers.send(effect.to, effect.message)
+
+    def _apply(self, effect: effects.Apply) -> None:
+        entries = effect.entries
+        began = monotonic_ns()
+        answers = self.state.apply(entries)
+        self.metrics.time("apply", monotonic_ns() - began)
+        self.requests.applied(entries, answers)
+        self._events.append(events.Applied(entries[-1].index))
+        checkpoints = self.state.take_checkpoints()
+        if checkpoints and self.machine.role is Role.LEADER:
+            self.requests.propose(_Nobody(), checkpoints)
+
+    def _hear(self, sender: NodeId, message: RaftMessage | GossipMessage) -> None:
+        if type(message) in _GOSSIP:
+            assert isinstance(message, GossipMessage)
+            self.gossip.hear(sender, message)
+        else:
+            assert isinstance(message, RaftMessage)
+            self.feed(events.Received(sender, message))
+
+    # ---- what people should know ------------------------------------------------------------------------------------
+
+    def _role_changed(self, effect: effects.RoleChanged) -> None:
+        before, after = effect.before.value, effect.after.value
+        self.audit.note("role", before, after, node=self.node, term=effect.term, leader=effect.leader)
+        self._log.info("role-changed", node=self.node, before=before, after=after, term=effect.term)
+
+    def _leader_changed(self, effect: effects.LeaderChanged) -> None:
+        self.audit.note("leader", self._led_by, effect.leader, node=self.node, term=effect.term)
+        self._led_by = effect.leader
+
+    def _configuration_changed(self, effect: effects.ConfigurationChanged) -> None:
+        before = self._configured[0]
+        self._configured = effect.configuration, effect.index, effect.is_committed
+        self.audit.note(
+            "configuration",
+            configuration_text(before),
+            configuration_text(effect.configuration),
+            node=self.node,
+            index=effect.index,
+            committed=effect.is_committed,
+        )
+        self.gossip.know(self._gossip_peers())
+
+    def _notice(self, effect: HealthChanged | Healed | Flapping) -> None:
+        match effect:
+            case HealthChanged(member, before, after, incarnation):
+                was, is_now = before.name.lower(), after.name.lower()
+                self.audit.note("health", was, is_now, node=self.node, member=member, incarnation=incarnation)
+                self._log.info("health-changed", member=member, before=was, after=is_now)
+            case Healed(member, away_ms):
+                self.audit.note("heal", "away", "back", node=self.node, member=member, away_ms=away_ms)
+            case Flapping(member, transitions, held_ms):
+                self._log.warning("member-flapping", member=member, transitions=transitions, held_ms=held_ms)
+
+    def _alarm(self, effect: effects.Alarm) -> None:
+        """Count it and say so. No alarm halts the node: what raises one may be the word of a member that lies.
+
+        Such a member may lie as often as it likes. So each is counted, and of one kind only so many are written down.
+        """
+        now = monotonic_ns()
+        self.alarms.append((now, effect.code, effect.detail))
+        self.alarm_counts[effect.code] += 1
+        if now - self._alarms_since_ns >= MINUTE_NS:
+            self._alarms_since_ns = now
+            self._alarms_written.clear()
+        self._alarms_written[effect.code] += 1
+        if self._alarms_written[effect.code] > ALARMS_PER_MINUTE:
+            return
+        self.audit.note("alarm", None, effect.code, node=self.node, detail=effect.detail)
+        self._log.warning("alarm", node=self.node, code=effect.code, detail=effect.detail)
+
+    # ---- members ----------------------------------------------------------------------------------------------------
+
+    def _take_directory(self) -> None:
+        """Who is known has, perhaps, changed: channels, links and the copy on the disk follow."""
+        self._changes_seen = self.state.changes
+        directory = self.state.directory
+        if directory == self._directory:
+            if self.state.says_who_is_known and not self._has_kept:
+                self.remember_members()
+            return
+        self._directory = directory
+        self.channels.know(directory)
+        self.peers.know(directory)
+        self.gossip.know(self._gossip_peers())
+        self.remember_members()
+
+    def learn(self, teller: NodeId, known: KnownMembers) -> None:
+        """Another node says who is known; where it is ahead of this one, that helps to find a leader."""
+        voters = self.configuration.voters
+        others = len(voters) // 2 + (self.node not in voters)
+        if self.state.learn(teller, known, enough=max(1, others)):
+            self._take_directory()
+
+    def settle_members(self, index: Index) -> None:
+        """Whoever leads has applied up to here: what others said counts until this node has, too."""
+        self.state.settle(index)
+        if self.state.changes != self._changes_seen:
+            self._take_directory()
+
+    def remember_members(self) -> None:
+        """Keep who is known for the next start."""
+        self._has_kept = True
+        known = self.operations.known()
+        self.disk.do(partial(self._remember, known), self._remembered)
+
+    def _remembered(self, outcome: BobbinError | None) -> None:
+        if outcome is not None:
+            self._log.warning("members-not-kept", detail=str(outcome))
+
+    def _gossip_peers(self) -> tuple[tuple[NodeId, Embedding | None], ...]:
+        members = self._directory.members
+        return tuple(
+            (node, embedding_of(public_key(members[node].certificate)) if node in members else None)
+            for node in self.machine.configuration.members
+            if node != self.node
+        )
+
+    def _keep_incarnation(self, incarnation: int, done: Callable[[BobbinError | None], None]) -> None:
+        self.disk.do(partial(self._storage.save_incarnation, incarnation), done)
+
+    def _tidy(self) -> None:
+        self._tidying = self._loop.call_later(TIDY_SECONDS, self._tidy)
+        if not self.over.done():
+            self.metrics.observe_raft(self.machine.stats, monotonic_ns())
+            self.requests.sweep()
+            self.operations.tidy()
+
+    # ---- what others look at ----------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        return self.machine.role
+
+    @property
+    def leader(self) -> NodeId | None:
+        return self.machine.leader
+
+    @property
+    def directory(self) -> Directory:
+        return self._directory
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.machine.configuration
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the configuration is committed, and an entry of the present term is."""
+        machine = self.machine
+        return self._configured[2] and machine.log.term_at(machine.commit_index) == machine.term
+
+    def lag_of(self, node: NodeId) -> int | None:
+        """How many committed entries a node lacks, as its leader knows; None where it has not answered lately."""
+        progress = self.machine.progress.get(node)
+        if progress is None or not progress.held_index or progress.failures:
+            return None
+        return max(0, self.machine.commit_index - progress.held_index)
+
+    def address_of(self, node: NodeId | None) -> str | None:
+        """Where a node is reached."""
+        member = None if node is None else self._directory.members.get(node)
+        return None if member is None else member.address
+
+    def operate(self, port: Port, request: Add | Invite | Members) -> None:
+        """What takes several steps."""
+        self.operations.begin(port, request)
+
+    def report(self, number: int) -> Report:
+        """How this node sees the cluster."""
+        return cluster_status.report(
+            number,
+            self.machine,
+            self.gossip.machine,
+            self.peers.links,
+            self._directory,
+            root=self.state.table.root,
+            now_ns=monotonic_ns(),
+            problems=self.problems(),
+            counters=self.counters(),
+        )
+
+    @property
+    def is_halted(self) -> bool:
+        return self.over.done() and not self.over.cancelled()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    def problems(self) -> list[str]:
+        """What is wrong."""
+        found = cluster_status.problems_of(self.machine, self.gossip.machine, self.peers.links, {})
+        if self.is_halted:
+            found.insert(0, f"this node has stopped: {self.over.exception()}")
+        if self.disk.failures:
+            found.append(f"the disk has failed {self.disk.failures} times")
+        if self.audit.failures:
+            found.append(f"{self.audit.failures} lines of the audit log could not be written")
+        return found
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The figures with a warning and a critical step."""
+        return self.metrics.readings(monotonic_ns())
+
+    def healths(self) -> Counter[str]:
+        """How many other members are how, by gossip."""
+        machine = self.gossip.machine
+        return Counter(machine.health(node).name.lower() for node in machine.embeddings)
+
+    def gauges(self) -> dict[str, float]:
+        """Figures that rise and fall."""
+        machine = self.machine
+        configuration = machine.configuration
+        matches = [machine.progress[node].held_index for node in configuration.voters if node in machine.progress]
+        return {
+            "term": machine.term,
+            "commit_index": machine.commit_index,
+            "applied_index": machine.applied_index,
+            "last_index": machine.last_index,
+            "first_index": machine.first_index,
+            "snapshot_index": 0 if machine.snapshot is None else machine.snapshot.last_index,
+            "voters": len(configuration.voters),
+            "learners": len(configuration.learners),
+            "linked": sum(link.is_up for link in self.peers.links.values()),
+            "lag_entries": machine.commit_index - min(matches, default=machine.commit_index),
+            "keys": len(self.state.table),
+            "clients": self.channels.clients,
+            "writes_waiting": self.requests.waiting,
+            "healthy": int(self.metrics.is_healthy(monotonic_ns())),
+        }
+
+    def counts(self) -> dict[str, int]:
+        """What only rises, by name."""
+        stats, links = self.machine.stats, self.peers.links.values()
+        return {
+            **{name: getattr(stats, name) for name in stats.__slots__},
+            **{f"clients_{name}": count for name, count in self.requests.counts.items()},
+            **{f"alarm_{code}": count for code, count in self.alarm_counts.items()},
+            **{f"refused_{refusal.value}": count for refusal, count in self.peers.gateway.refused.items()},
+            **{f"channel_{reason}": count for reason, count in self.channels.refused.items()},
+            "syncs": self.disk.syncs,
+            "disk_retries": self.disk.retries,
+            "disk_failures": self.disk.failures,
+            "messages_admitted": self.peers.gateway.admitted,
+            "messages_sent": sum(link.counts.sent for link in links),
+            "messages_dropped": sum(link.counts.dropped for link in links),
+            "dials_failed": sum(link.counts.dials_failed for link in links),
+            "inbox_dropped": self.machine.inbox_dropped,
+            "audit_failures": self.audit.failures,
+        }
+
+    def counters(self) -> dict[str, float]:
+        """All figures, for the report."""
+        readings = {reading.metric.value: reading.value for reading in self.readings() if reading.value is not None}
+        return {**self.gauges(), **self.counts(), **readings}
+
+
+def configuration_text(configuration: Configuration) -> str:
+    """A configuration on one line, for the audit log."""
+    parts = [f"voters {' '.join(configuration.voters) or 'none'}"]
+    if configuration.learners:
+        parts.append(f"learners {' '.join(configuration.learners)}")
+    if configuration.outgoing:
+        parts.append(f"outgoing {' '.join(configuration.outgoing)}")
+    return ", ".join(parts)
+
+
+def _wall_ms() -> int:
+    return time_ns() // MILLISECOND_NS

@@ -1,0 +1,582 @@
+"""What clients ask of a node, from the frame they came in to the answer.
+
+Writes that come within one turn of the event loop, from however many clients, are one proposal: one record on the disk,
+one message to each follower. Reads of one turn share one confirmation that this node still leads. Answers of one turn
+to one client share a frame.
+
+A write is answered when it is applied. If another entry was committed in its place, it was not done, and the answer
+says so. If nobody can tell (leadership was lost, and time is up), the answer says that: ``Unknown``. The client may ask
+again under the same number of its session, which does no write twice.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final, Protocol, TypeAlias
+
+from bobbin.cluster import key_value
+from bobbin.cluster.names import Index, NodeId, Term
+from bobbin.cluster.raft.effects import Accepted, ReadReady, Refused, TransferDone, Why
+from bobbin.cluster.raft.entries import Entry
+from bobbin.cluster.raft.events import (
+    AddLearner,
+    Event,
+    PromoteLearner,
+    Propose,
+    Read,
+    RemoveNode,
+    SnapshotWanted,
+    Transfer,
+)
+from bobbin.cluster.settings import RaftConfig
+from bobbin.errors import ResourceError
+from bobbin.runtime.cluster_members import RESERVED, Rights
+from bobbin.runtime.cluster_reads import ANSWER_BYTES_MAX, look
+from bobbin.runtime.cluster_settings import ClientBounds
+from bobbin.runtime.cluster_state import State
+from bobbin.transport.base import TransportError
+from bobbin.transport.flow import Flow
+from bobbin.wire.cluster import client
+from bobbin.wire.cluster.client import Answer, Done, Rejected, Request, Rows, Unknown, Value
+from bobbin.wire.cluster.commands import encode_command
+from bobbin.wire.cluster.frame import frame
+
+NOT_ALLOWED: Final = "not-allowed"
+INVALID: Final = "invalid"
+LOST: Final = "lost"
+TIMED_OUT: Final = "timed-out"
+STOPPING: Final = "stopping"
+_ANSWERS_MAX: Final = 5_000
+"""In one frame."""
+_ANSWER_COST: Final = 1_000
+_ROW_COST: Final = 400
+_REPORT_COST: Final = 100_000
+"""What an answer counts for besides its values, in bytes: the time that it takes to make it is meant as well."""
+_PROPOSAL_MAX: Final = 1_000
+"""Writes of one proposal, which the machine takes or refuses: what has room must not fall with what has none."""
+
+_TEXTS: Final = {
+    Why.NOT_LEADER: "this node does not lead",
+    Why.NO_QUORUM: "no majority of the voters can be reached",
+    Why.TRANSFERRING: "leadership is being handed over",
+    Why.CHANGE_PENDING: "another change of the members is not committed yet",
+    Why.NOT_CAUGHT_UP: "that node has not caught up",
+    Why.UNKNOWN_NODE: "there is no such node in the configuration",
+    Why.IS_MEMBER: "that node is a member already",
+    Why.IS_LEADER: "that node leads; hand leadership to another one first",
+    Why.TOO_MUCH: "too much is waiting, or it is too large",
+    Why.STORAGE: "the disk failed",
+    Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
+}
+
+
+class Waiter(Protocol):
+    """Whoever gets an answer."""
+
+    def answer(self, answer: Answer, /) -> None: ...
+
+
+class Core(Protocol):
+    """A node, as far as requests need it."""
+
+    @property
+    def state(self) -> State: ...
+
+    def feed(self, event: Event) -> None:
+        """Let the raft machine hear something."""
+        ...
+
+    def address_of(self, node: NodeId | None) -> str | None:
+        """Where a node is reached, if that is known."""
+        ...
+
+    def report(self, number: int) -> Answer:
+        """How this node sees the cluster."""
+        ...
+
+    def operate(self, port: "Port", request: "client.Add | client.Invite | client.Members") -> None:
+        """Do something that takes several steps."""
+        ...
+
+
+Reading: TypeAlias = client.Get | client.Scan | client.Status
+"""A request whose answer is made of what the node holds."""
+
+
+class Port:
+    """The answers to one client, gathered for one frame a turn.
+
+    An answer to a read may be a hundred thousand times as large as the request. So a read waits here, as a request,
+    while the client does not take what it has got, or has got much in this turn: what is held for one client is
+    bounded by what its socket holds and one frame.
+    """
+
+    def __init__(self, flow: Flow, rights: Rights, certificate: bytes | None, bounds: ClientBounds) -> None:
+        """``certificate``: what the client has shown; None for the operator of this machine."""
+        self.rights: Final = rights
+        self.certificate: Final = certificate
+        self.in_flight = 0
+        self._flow: Final = flow
+        self._bounds: Final = bounds
+        self._loop: Final = asyncio.get_running_loop()
+        self._answers: list[Answer] = []
+        self._bytes = 0
+        self._has_much = False
+        """A frame was filled in this turn."""
+        self._reads: Final[deque[tuple[Callable[[Reading], Answer], Reading]]] = deque()
+        self._serving: asyncio.Task[None] | None = None
+        """Waits for room, for everybody here: a flow bears one that waits."""
+        self._room: Final = asyncio.Event()
+        self._left: Callable[[], None] | None = None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the client may ask for nothing more."""
+        return self._left is not None
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Take no more; ``left`` is called when everything that was asked for is answered."""
+        if self._left is None:
+            self._left = left
+            if not self.in_flight:
+                left()
+
+    def read(self, look: Callable[[Reading], Answer], request: Reading) -> None:
+        """Answer with what ``look`` finds, as soon as there is room for it."""
+        if self._reads or self._has_much or self._flow.is_full:
+            self._reads.append((look, request))
+            self._serve_soon()
+        else:
+            self.answer(look(request))
+
+    def answer(self, answer: Answer) -> None:
+        answers = self._answers
+        if not answers:
+            self._loop.call_soon(self._end_turn)
+        answers.append(answer)
+        if type(answer) is not Done:
+            self._bytes += _cost(answer)
+        if len(answers) >= _ANSWERS_MAX or self._bytes >= ANSWER_BYTES_MAX:
+            self._has_much = True
+            self._flush()
+
+    async def room(self) -> None:
+        """Wait while the client has enough to wait for, or does not read."""
+        while self.in_flight >= self._bounds.in_flight_max or self._reads or self._is_stuck:
+            self._serve_soon()
+            self._room.clear()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._reads.clear()
+        if self._serving is not None:
+            self._serving.cancel()
+
+    @property
+    def _is_stuck(self) -> bool:
+        return self._flow.is_full and not self._flow.is_over
+
+    def _serve_soon(self) -> None:
+        if self._serving is None and (self._reads or self._is_stuck):
+            self._serving = self._loop.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        """Answer the reads that wait, a frame a turn, while the client takes them."""
+        try:
+            while True:
+                await self._flow.room()
+                while self._reads and not self._has_much and not self._flow.is_full:
+                    look, request = self._reads.popleft()
+                    self.answer(look(request))
+                if not self._reads and not self._flow.is_full:
+                    return
+                await asyncio.sleep(0)
+        except TransportError:
+            self.in_flight -= len(self._reads)
+            self._reads.clear()
+        finally:
+            self._serving = None
+            self._room.set()
+
+    def _end_turn(self) -> None:
+        self._has_much = False
+        self._flush()
+
+    def _flush(self) -> None:
+        answers = self._answers
+        if not answers:
+            return
+        self._answers, self._bytes = [], 0
+        self.in_flight -= len(answers)
+        self._room.set()
+        with suppress(TransportError):  # it has gone; whatever it asked for goes on
+            self._flow.put(frame(client.encode_answers(answers)))
+        if self._left is not None and not self.in_flight:
+            self._left()
+
+
+def _cost(answer: Answer) -> int:
+    """How much an answer is, roughly, in bytes."""
+    if isinstance(answer, Value):
+        return _ANSWER_COST + len(answer.value or b"")
+    if isinstance(answer, Rows):
+        return _ANSWER_COST + sum(_ROW_COST + len(row.key) + len(row.value) for row in answer.rows)
+    return _REPORT_COST if isinstance(answer, client.Report) else _ANSWER_COST
+
+
+class _Batch:
+    """Entries of one proposal that wait to be applied."""
+
+    __slots__ = ("count", "deadline", "first", "term")
+
+    def __init__(self, first: Index, count: int, term: Term, deadline: float) -> None:
+        self.first: Final = first
+        self.count: Final = count
+        self.term: Final = term
+        self.deadline: Final = deadline
+
+
+class Requests:
+    """Everything that clients wait for at one node."""
+
+    def __init__(
+        self,
+        core: Core,
+        bounds: ClientBounds,
+        *,
+        clock: Callable[[], float],
+        command_bytes_max: int = RaftConfig().command_bytes_max,
+    ) -> None:
+        """``command_bytes_max``: what the raft machine takes; more than that would be refused with its neighbours."""
+        self._core: Final = core
+        self._command_bytes_max: Final = command_bytes_max
+        self._bounds: Final = bounds
+        self._clock: Final = clock
+        self._loop: Final = asyncio.get_running_loop()
+        self._numbers: Final = count(1)
+        self._commands: list[bytes] = []
+        self._writers: list[tuple[Waiter, int]] = []
+        self._readers: list[tuple[Port, client.Get | client.Scan]] = []
+        self._is_gathering = False
+        self._proposed: Final[dict[int, list[tuple[Waiter, int]]]] = {}
+        """By request, until the machine has accepted or refused it."""
+        self._waiting: Final[dict[Index, tuple[Term, Waiter, int]]] = {}
+        """By the place in the log."""
+        self._batches: Final[deque[_Batch]] = deque()
+        self._reading: Final[dict[int, tuple[float, list[tuple[Port, client.Get | client.Scan]]]]] = {}
+        self._ready: list[tuple[Index, int, float, list[tuple[Port, client.Get | client.Scan]]]] = []
+        """Reads that wait for an index to be applied, and until when; a heap."""
+        self._transfers: Final[dict[int, tuple[Waiter, int, NodeId]]] = {}
+        self._snapshots: Final[dict[int, tuple[Waiter, int]]] = {}
+        self.counts: Final = {"writes": 0, "reads": 0, "unknown": 0, "rejected": 0, "proposals": 0}
+
+    @property
+    def waiting(self) -> int:
+        """Writes that are neither done nor refused."""
+        return len(self._waiting) + sum(map(len, self._proposed.values())) + len(self._commands)
+
+    # ---- what clients ask -------------------------------------------------------------------------------------------
+
+    def take(self, port: Port, requests: Sequence[Request]) -> None:
+        """All that came in one frame."""
+        port.in_flight += len(requests)
+        if port.is_leaving:
+            for request in requests:
+                self._reject(port, request.number, NOT_ALLOWED, "this identity is not known any more")
+        elif port.rights is not Rights.OPERATOR:
+            self._take_invited(port, requests)
+        else:
+            self._take_all(port, requests)
+
+    def _take_all(self, port: Port, requests: Sequence[Request]) -> None:
+        for request in requests:
+            kind = type(request)
+            if kind is client.Put:
+                assert isinstance(request, client.Put)
+                self._write(
+                    port,
+                    request.number,
+                    key_value.Put(request.client, request.sequence, request.key, request.value),
+                )
+            elif kind is client.Get or kind is client.Scan:
+                assert isinstance(request, client.Get | client.Scan)
+                self._read(port, request)
+            else:
+                self._take_other(port, request)
+
+    def _take_other(self, port: Port, request: Request) -> None:
+        match request:
+            case client.Delete(number, key, who, sequence):
+                self._write(port, number, key_value.Delete(who, sequence, key))
+            case client.CompareAndSwap(number, key, expected, value, who, sequence):
+                self._write(port, number, key_value.CompareAndSwap(who, sequence, key, expected, value))
+            case client.Status(number):
+                port.read(lambda _: self._core.report(number), request)
+            case client.Transfer(number, target):
+                asked = next(self._numbers)
+                self._transfers[asked] = port, number, target
+                self._core.feed(Transfer(asked, target))
+            case client.Promote(number, node):
+                self.change(port, number, PromoteLearner(next(self._numbers), node))
+            case client.Remove(number, node):
+                self.change(port, number, RemoveNode(next(self._numbers), node))
+            case client.Snapshot(number):
+                asked = next(self._numbers)
+                self._snapshots[asked] = port, number
+                self._core.feed(SnapshotWanted(asked))
+            case client.Add() | client.Invite() | client.Members():
+                self._core.operate(port, request)
+            case client.Put() | client.Get() | client.Scan():
+                raise AssertionError("these are taken before")
+
+    def _take_invited(self, port: Port, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if isinstance(request, client.Add | client.Members):
+                self._core.operate(port, request)
+            else:
+                self._reject(port, request.number, NOT_ALLOWED, "an invitation is for joining, and for nothing else")
+
+    def _write(self, port: Waiter, number: int, command: key_value.Command) -> None:
+        wrong = key_value.why_invalid(command)
+        if wrong is not None:
+            self._reject(port, number, INVALID, f"this write makes no sense: {wrong.name.lower().replace('_', ' ')}")
+        elif command.key.startswith(RESERVED):
+            self._reject(port, number, NOT_ALLOWED, "keys that begin so belong to the cluster itself")
+        else:
+            encoded = encode_command(command)
+            if len(encoded) > self._command_bytes_max:
+                text = f"this write has {len(encoded):,} bytes, and the log takes {self._command_bytes_max:,} of one"
+                self._reject(port, number, INVALID, text)
+                return
+            self._commands.append(encoded)
+            self._writers.append((port, number))
+            self._gather()
+
+    def _read(self, port: Port, request: client.Get | client.Scan) -> None:
+        if isinstance(request, client.Get) and request.key.startswith(RESERVED):
+            self._reject(port, request.number, NOT_ALLOWED, "keys that begin so belong to the cluster itself")
+            return
+        if request.linearizable:
+            self._readers.append((port, request))
+            self._gather()
+        else:
+            port.read(self._look, request)
+
+    def propose(self, waiter: Waiter, commands: Sequence[bytes]) -> None:
+        """Commands of the node itself; each is answered under the number of its place among them."""
+        self._commands.extend(commands)
+        self._writers.extend((waiter, number) for number in range(len(commands)))
+        self._gather()
+
+    def change(self, waiter: Waiter, number: int, event: AddLearner | PromoteLearner | RemoveNode) -> None:
+        """A change of the configuration, answered when it is committed."""
+        self._proposed[event.request] = [(waiter, number)]
+        self._core.feed(event)
+
+    def next_request(self) -> int:
+        """A number that nothing else has, for an event of the raft machine."""
+        return next(self._numbers)
+
+    def _gather(self) -> None:
+        if not self._is_gathering:
+            self._is_gathering = True
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Everything of this turn goes to the machine."""
+        self._is_gathering = False
+        if self._commands:
+            commands, writers = self._commands, self._writers
+            self._commands, self._writers = [], []
+            for at in range(0, len(commands), _PROPOSAL_MAX):
+                some = tuple(commands[at : at + _PROPOSAL_MAX])
+                asked = next(self._numbers)
+                self._proposed[asked] = writers[at : at + _PROPOSAL_MAX]
+                self.counts["proposals"] += 1
+                self.counts["writes"] += len(some)
+                self._core.feed(Propose(asked, some))
+        if self._readers:
+            readers, self._readers = self._readers, []
+            asked = next(self._numbers)
+            self._reading[asked] = self._clock() + self._bounds.answer_seconds_max, readers
+            self.counts["reads"] += len(readers)
+            self._core.feed(Read(asked))
+
+    # ---- what the machine says --------------------------------------------------------------------------------------
+
+    def accepted(self, effect: Accepted) -> None:
+        """A proposal stands in the log; or a snapshot that was asked for is durable."""
+        if effect.request in self._snapshots:
+            waiter, number = self._snapshots.pop(effect.request)
+            waiter.answer(Done(number, effect.first_index))
+            return
+        writers = self._proposed.pop(effect.request, None)
+        if writers is None:
+            return  # the node stops, and they have been told
+        waiting, term = self._waiting, effect.term
+        deadline = self._clock() + self._bounds.answer_seconds_max
+        self._batches.append(_Batch(effect.first_index, effect.count, term, deadline))
+        for index, (waiter, number) in enumerate(writers, start=effect.first_index):
+            place = Index(index)
+            before = waiting.get(place)
+            if before is not None:
+                # An entry of ours was cut off and may still be committed from another log.
+                self._unknown(before[1], before[2], "this node has lost leadership since")
+            waiting[place] = term, waiter, number
+
+    def refused(self, effect: Refused) -> None:
+        """A request will not be done."""
+        text, address = _TEXTS[effect.why], self._core.address_of(effect.leader)
+        found = self._proposed.pop(effect.request, [])
+        if effect.request in self._reading:
+            found = [(waiter, request.number) for waiter, request in self._reading.pop(effect.request)[1]]
+        if effect.request in self._transfers:
+            waiter, number, _ = self._transfers.pop(effect.request)
+            found = [(waiter, number)]
+        if effect.request in self._snapshots:
+            found = [self._snapshots.pop(effect.request)]
+        self.counts["rejected"] += len(found)
+        for waiter, number in found:
+            waiter.answer(Rejected(number, effect.why.value, text, effect.leader, address))
+
+    def applied(self, entries: Sequence[Entry], answers: Sequence[bytes]) -> None:
+        """Entries have been applied, with these answers."""
+        waiting = self._waiting
+        if waiting:
+            for entry, result in zip(entries, answers, strict=True):
+                found = waiting.pop(entry.index, None)
+                if found is None:
+                    continue
+                term, waiter, number = found
+                if term == entry.term:
+                    waiter.answer(Done(number, entry.index, result))
+                else:
+                    self._reject(waiter, number, LOST, "another entry was committed in its place")
+        self._answer_ready()
+
+    def skipped(self, index: Index) -> None:
+        """A snapshot stands in for the entries up to here: nobody here has seen what they were."""
+        for place in [place for place in self._waiting if place <= index]:
+            _, waiter, number = self._waiting.pop(place)
+            self._unknown(waiter, number, "this node was brought up to date by a snapshot")
+        self._answer_ready()
+
+    def read_ready(self, effect: ReadReady) -> None:
+        """A read may be answered from a state that has applied so much."""
+        found = self._reading.pop(effect.request, None)
+        if found is None:
+            return  # it comes too late, and they have been told
+        heappush(self._ready, (effect.index, effect.request, *found))
+        self._answer_ready()
+
+    def transfer_done(self, effect: TransferDone) -> None:
+        """A transfer is over, one way or the other."""
+        found = self._transfers.pop(effect.request, None)
+        if found is None:
+            return
+        waiter, number, target = found
+        if effect.leader == target:
+            waiter.answer(Done(number, 0))
+        else:
+            text = "the other node did not take over in time; this one goes on"
+            self._reject(waiter, number, TIMED_OUT, text)
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Give up on what has waited for too long. Called now and then."""
+        now = self._clock()
+        while self._batches and self._batches[0].deadline <= now:
+            batch = self._batches.popleft()
+            for place in range(batch.first, batch.first + batch.count):
+                found = self._waiting.get(Index(place))
+                if found is not None and found[0] == batch.term:
+                    del self._waiting[Index(place)]
+                    self._unknown(found[1], found[2], "no majority has confirmed it in time")
+        for asked in [asked for asked, (deadline, _) in self._reading.items() if deadline <= now]:
+            for waiter, request in self._reading.pop(asked)[1]:
+                self._reject(
+                    waiter, request.number, TIMED_OUT, "no majority has confirmed in time that this node leads"
+                )
+        late = [one for one in self._ready if one[2] <= now]
+        if late:
+            self._ready = [one for one in self._ready if one[2] > now]
+            heapify(self._ready)
+        for waiter, request in [pair for *_, pairs in late for pair in pairs]:
+            self._reject(waiter, request.number, TIMED_OUT, "this node has not applied in time what is committed")
+
+    def close(self) -> None:
+        """The node stops: say of everything that is open that it is."""
+        why = "the node stops"
+        for _, waiter, number in self._waiting.values():
+            self._unknown(waiter, number, why)
+        self._waiting.clear()
+        for waiter, number in [pair for pairs in self._proposed.values() for pair in pairs]:
+            self._unknown(waiter, number, why)
+        self._proposed.clear()
+        reads = [pair for _, pairs in self._reading.values() for pair in pairs]
+        reads += [pair for *_, pairs in self._ready for pair in pairs] + self._readers
+        open_requests = [(waiter, request.number) for waiter, request in reads] + self._writers
+        open_requests += [(waiter, number) for waiter, number, _ in self._transfers.values()]
+        open_requests += list(self._snapshots.values())
+        for waiter, number in open_requests:
+            self._reject(waiter, number, STOPPING, why)
+        for held in (self._reading, self._transfers, self._snapshots):
+            held.clear()
+        self._ready.clear()
+        self._commands, self._writers, self._readers = [], [], []
+
+    def _answer_ready(self) -> None:
+        applied = self._core.state.index
+        while self._ready and self._ready[0][0] <= applied:
+            for port, request in heappop(self._ready)[3]:
+                port.read(self._look, request)
+
+    def _look(self, request: Reading) -> Answer:
+        """What a read finds now, which may be later than when it was confirmed: it is open still."""
+        assert not isinstance(request, client.Status)
+        return look(self._core.state, request)
+
+    def _reject(self, waiter: Waiter, number: int, why: str, text: str) -> None:
+        self.counts["rejected"] += 1
+        waiter.answer(Rejected(number, why, text))
+
+    def _unknown(self, waiter: Waiter, number: int, text: str) -> None:
+        self.counts["unknown"] += 1
+        waiter.answer(Unknown(number, text))
+
+
+class Gathered:
+    """Waits for the answers to several commands of the node itself."""
+
+    def __init__(self, total: int) -> None:
+        self._total: Final = total
+        self._future: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
+        self._done = 0
+
+    def answer(self, answer: Answer) -> None:
+        if self._future.done():
+            return
+        if isinstance(answer, Done):
+            self._done += 1
+            if self._done == self._total:
+                self._future.set_result(None)
+        else:
+            assert isinstance(answer, Rejected | Unknown)
+            self._future.set_exception(NotDone(answer))
+
+    async def wait(self) -> None:
+        """Until all are done. Raises ``NotDone``."""
+        await self._future
+
+
+class NotDone(ResourceError):
+    """A request of the node itself was refused, or its outcome is not known."""
+
+    def __init__(self, answer: Rejected | Unknown) -> None:
+        super().__init__(answer.text, retry=True)
+        self.answer: Final = answer

@@ -1,0 +1,135 @@
+"""What a node says of itself: the report behind ``bobbin cluster status``, and what is wrong, in words.
+
+A report is the view of one node at one moment. It says what that node knows, also of nodes that are down, and never
+waits for anybody.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bobbin.cluster.membership.machine import MembershipMachine
+from bobbin.cluster.membership.messages import Health
+from bobbin.cluster.membership.partition import PartitionStatus
+from bobbin.cluster.names import MILLISECOND_NS, NodeId
+from bobbin.cluster.raft.effects import Role
+from bobbin.cluster.raft.machine import RaftMachine
+from bobbin.runtime.cluster_links import PeerLink
+from bobbin.runtime.cluster_members import Directory
+from bobbin.wire.cluster.client import PeerReport, Report
+
+LAG_ENTRIES_MAX: Final = 10_000
+"""A follower that lacks more than this is reported."""
+
+
+def report(
+    number: int,
+    machine: RaftMachine,
+    gossip: MembershipMachine,
+    links: Mapping[NodeId, PeerLink],
+    directory: Directory,
+    *,
+    root: bytes,
+    now_ns: int,
+    problems: Sequence[str],
+    counters: Mapping[str, float],
+) -> Report:
+    """How a node sees itself and the cluster."""
+    return Report(
+        number=number,
+        node=machine.node,
+        role=role_text(machine),
+        term=machine.term,
+        leader=machine.leader,
+        leader_address=_address(directory, machine.leader),
+        commit_index=machine.commit_index,
+        applied_index=machine.applied_index,
+        first_index=machine.first_index,
+        last_index=machine.last_index,
+        snapshot_index=0 if machine.snapshot is None else machine.snapshot.last_index,
+        configuration=machine.configuration,
+        root=root,
+        peers=tuple(
+            _peer(node, machine, gossip, links.get(node), directory, now_ns)
+            for node in sorted({*machine.configuration.members, *directory.members} - {machine.node})
+        ),
+        problems=tuple(problems),
+        counters=dict(counters),
+    )
+
+
+def role_text(machine: RaftMachine) -> str:
+    """The role, with what a follower may be besides."""
+    configuration = machine.configuration
+    if machine.role is Role.FOLLOWER:
+        if machine.node in configuration.learners:
+            return "learner"
+        if machine.node not in (*configuration.voters, *configuration.outgoing):
+            return "no member"
+    return machine.role.value
+
+
+def problems_of(
+    machine: RaftMachine, gossip: MembershipMachine, links: Mapping[NodeId, PeerLink], names: Mapping[NodeId, str]
+) -> list[str]:
+    """What is wrong, as this node sees it; nothing where all is well."""
+
+    def name(node: NodeId) -> str:
+        return names.get(node, node[:8])
+
+    found: list[str] = []
+    configuration = machine.configuration
+    if machine.leader is None:
+        found.append("no leader is known: nothing can be written")
+    if len(configuration.voters) % 2 == 0 and configuration.voters:
+        found.append(f"{len(configuration.voters)} voters tolerate no more failures than one fewer would")
+    if configuration.is_joint:
+        found.append("a change of several voters is under way")
+    members = set(configuration.members)
+    for node in sorted(members - {machine.node}):
+        link = links.get(node)
+        health = gossip.health(node) if node in gossip.embeddings else Health.UNKNOWN
+        if health is Health.FAILED:
+            found.append(f"{name(node)} has failed")
+        elif health is Health.DEGRADED:
+            found.append(f"{name(node)} is suspected of having failed")
+        elif link is None:
+            found.append(f"nobody knows where {name(node)} is")
+        if link is not None and link.why_down is not None:
+            found.append(f"no channel to {name(node)}: {link.why_down}")
+        progress = machine.progress.get(node) if machine.role is Role.LEADER else None
+        if progress is not None and machine.commit_index - progress.held_index > LAG_ENTRIES_MAX:
+            found.append(f"{name(node)} lacks {machine.commit_index - progress.held_index:,} committed entries")
+    if gossip.partition in (PartitionStatus.QUORUM_LOST, PartitionStatus.STALEMATE):
+        found.append(f"by gossip: {gossip.partition.value}")
+    if machine.node not in members:
+        found.append("this node is no member of the configuration that it knows")
+    return found
+
+
+def _peer(
+    node: NodeId,
+    machine: RaftMachine,
+    gossip: MembershipMachine,
+    link: PeerLink | None,
+    directory: Directory,
+    now_ns: int,
+) -> PeerReport:
+    progress = machine.progress.get(node) if machine.role is Role.LEADER else None
+    contact = None
+    if progress is not None and progress.last_contact_ns >= 0:
+        contact = max(0, now_ns - progress.last_contact_ns) // MILLISECOND_NS
+    return PeerReport(
+        node=node,
+        address=_address(directory, node) or "",
+        health=(gossip.health(node) if node in gossip.embeddings else Health.UNKNOWN).name.lower(),
+        is_linked=link is not None and link.is_up,
+        match_index=0 if progress is None else progress.held_index,
+        next_index=0 if progress is None else progress.next_index,
+        contact_ms=contact,
+        failures=0 if progress is None else progress.failures,
+    )
+
+
+def _address(directory: Directory, node: NodeId | None) -> str | None:
+    member = None if node is None else directory.members.get(node)
+    return None if member is None else member.address

@@ -1,0 +1,1 @@
+"""The bytes of what a cluster says, keeps and copies."""

@@ -1,0 +1,107 @@
+"""``bobbin cluster …``."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bobbin.config.cluster import read_folder
+from tests.support.clusters import free_ports, served_folder, until
+from tests.unit.cli.command_line import Cli
+
+
+@pytest.fixture
+def node(tmp_path: Path, cli: Cli) -> Iterator[Path]:
+    """The folder of the one node of a cluster, which runs and leads."""
+    folder = tmp_path / "here"
+    assert cli("cluster", "init", folder, "--listen", f"tls:127.0.0.1:{free_ports(1)[0]}").code == 0
+    with served_folder(folder) as running:
+        asyncio.run(until(lambda: running.leader is not None))
+        yield folder
+
+
+def test_several_nodes_are_made_at_once(tmp_path: Path, cli: Cli) -> None:
+    answer = cli("cluster", "init", tmp_path / "c", "--nodes", "3", "--listen", "tls:127.0.0.1:7000", "--json")
+    assert answer.code == 0
+    value = json.loads(answer.out)
+    assert [node["address"] for node in value["nodes"]] == [f"tls:127.0.0.1:{port}" for port in (7000, 7001, 7002)]
+    read = read_folder(tmp_path / "c" / "n2")
+    assert read.settings.cluster.hex() == value["cluster"]
+    assert read.node == value["nodes"][1]["node"]
+
+
+def test_an_even_number_of_nodes_draws_a_warning(tmp_path: Path, cli: Cli) -> None:
+    assert "tolerate no more" in cli("cluster", "init", tmp_path / "c", "--nodes", "4").err
+    assert "tolerate" not in cli("cluster", "init", tmp_path / "d", "--nodes", "5").err
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "c"
+    assert cli("cluster", "init", folder, "--listen", "tcp:127.0.0.1:1").code == 2
+    assert cli("cluster", "init", folder, "--nodes", "3", "--address", "tls:h:1").code == 2
+    assert cli("cluster", "init", folder, "--preset", "moon").code == 2
+    assert cli("cluster", "serve", tmp_path).code == 2
+    assert cli("cluster", "join", folder, "--token", "nonsense").code == 2
+    assert cli("cluster", "put", tmp_path, "a", "b").code == 2
+
+
+@pytest.mark.slow
+def test_keys_are_put_read_compared_and_taken_away(node: Path, cli: Cli) -> None:
+    assert cli("cluster", "put", node, "colour", "green").text.startswith("version ")
+    assert cli("cluster", "get", node, "colour").out == b"green"
+    assert cli("cluster", "put", node, "colour", "blue", "--expect", "red").code == 1
+    assert cli("cluster", "put", node, "colour", "blue", "--expect", "green").code == 0
+    assert cli("cluster", "put", node, "colour", "red", "--new").code == 1
+    assert cli("cluster", "put", node, "colour", "red", "--new", "--expect", "x").code == 2
+    assert cli("cluster", "put", node, "size", "-", stdin=b"\xff").code == 0
+    rows = [json.loads(line) for line in cli("cluster", "scan", node, "--json").text.splitlines()]
+    assert [(row["key"], row.get("value"), row.get("value_base64")) for row in rows] == [
+        ("colour", "blue", None),
+        ("size", None, "/w=="),
+    ]
+    assert cli("cluster", "scan", node, "--limit", "1", "--stale").text == "colour  blue\n"
+    assert json.loads(cli("cluster", "get", node, "colour", "--json").out)["value"] == "blue"
+    assert cli("cluster", "delete", node, "size").code == 0
+    assert cli("cluster", "delete", node, "size").code == 1
+    assert cli("cluster", "get", node, "size", "--stale").code == 1
+
+
+@pytest.mark.slow
+def test_operators_look_and_change(node: Path, tmp_path: Path, cli: Cli) -> None:
+    own = read_folder(node).node
+    status = cli("cluster", "status", node)
+    assert status.code == 0
+    assert f"{own[:8]} leads in term 1" in status.text
+    value = json.loads(cli("cluster", "status", node, "--json").out)
+    assert value["leader"] == own
+    assert value["problems"] == []
+    assert cli("cluster", "snapshot", node).text.startswith("snapshot up to ")
+    assert cli("cluster", "snapshot", node).code == 1
+    assert cli("cluster", "transfer", node, "nobody").code == 2
+    assert "leads" in cli("cluster", "remove", node, own[:6]).err
+    token = json.loads(cli("cluster", "invite", node, "--json").out)["token"]
+    place = f"tls:127.0.0.1:{free_ports(1)[0]}"
+    joined = cli("cluster", "join", tmp_path / "there", "--token", "-", "--listen", place, stdin=token.encode())
+    assert joined.code == 0, joined.err
+    there = read_folder(tmp_path / "there")
+    assert there.settings.bootstrap is None
+    assert set(there.known.directory.members) == {own, there.node}
+    assert there.operator.certificate in there.known.directory.callers
+    # It is known, and does not run: so it is down, and the status says so and ends with 1.
+    down = cli("cluster", "status", node, "--seconds", "1")
+    assert down.code == 1
+    assert f"{there.node[:8]} does not answer" in down.text
+    used = cli("cluster", "join", tmp_path / "again", "--token", token, "--listen", place, "--seconds", "0.5")
+    assert used.code in (4, 5)
+    assert not (tmp_path / "again" / "cluster.toml").exists()
+
+
+def test_without_a_node_that_runs_there_is_no_answer(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "here"
+    cli("cluster", "init", folder, "--listen", f"tls:127.0.0.1:{free_ports(1)[0]}")
+    down = cli("cluster", "status", folder, "--seconds", "0.5")
+    assert down.code == 5
+    assert "no leader" in down.text
+    assert cli("cluster", "get", folder, "colour", "--seconds", "0.3").code == 5

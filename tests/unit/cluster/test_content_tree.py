@@ -1,0 +1,73 @@
+from random import Random
+from zlib import crc32
+
+from bobbin.cluster.content_tree import EMPTY, ContentTree
+
+
+def _tree(contents: dict[bytes, bytes]) -> ContentTree:
+    tree = ContentTree()
+    tree.update(contents.items())
+    return tree
+
+
+_CONTENTS = {b"%d" % number: b"content %d" % number for number in range(60)}
+
+
+def test_an_empty_tree_is_zeros() -> None:
+    assert ContentTree().top == EMPTY == bytes(32)
+
+
+def test_order_and_batches_make_no_difference() -> None:
+    names = list(_CONTENTS)
+    Random(1).shuffle(names)
+    one_by_one = ContentTree()
+    for name in names:
+        one_by_one.update([(name, _CONTENTS[name])])
+    assert one_by_one.top == _tree(_CONTENTS).top != EMPTY
+
+
+def test_what_was_there_and_has_gone_does_not_show() -> None:
+    tree = _tree(_CONTENTS | {b"more": b"to go", b"7": b"to change"})
+    tree.update([(b"more", None), (b"7", _CONTENTS[b"7"]), (b"never there", None)])
+    assert tree.top == _tree(_CONTENTS).top
+    assert len(tree) == 60
+    assert b"7" in tree
+    assert b"more" not in tree
+    tree.update((name, None) for name in _CONTENTS)
+    assert tree.top == EMPTY
+    assert len(tree) == 0
+
+
+def test_every_content_shows() -> None:
+    tops = {_tree(_CONTENTS).top}
+    for name in _CONTENTS:
+        tops.add(_tree(_CONTENTS | {name: b"another"}).top)
+        tops.add(_tree({other: content for other, content in _CONTENTS.items() if other != name}).top)
+    assert len(tops) == 121
+
+
+def test_names_of_one_bucket_are_kept_apart() -> None:
+    """These two have the same low 16 bits of CRC-32."""
+    first, second = _of_one_bucket()
+    both = _tree({first: b"a", second: b"b"})
+    assert both.top not in {_tree({first: b"a"}).top, _tree({second: b"b"}).top}
+    assert both.top == _tree({second: b"b", first: b"a"}).top
+    both.update([(first, None)])
+    assert both.top == _tree({second: b"b"}).top
+
+
+def test_the_last_of_many_changes_of_one_name_counts() -> None:
+    tree = ContentTree()
+    tree.update([(b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"b", None), (b"a", b"3")])
+    assert tree.top == _tree({b"a": b"3"}).top
+
+
+def _of_one_bucket() -> tuple[bytes, bytes]:
+    seen: dict[int, bytes] = {}
+    for number in range(100_000):
+        name = b"%d" % number
+        place = crc32(name) & 0xFFFF
+        if place in seen:
+            return seen[place], name
+        seen[place] = name
+    raise AssertionError("no two names of one bucket")

@@ -1,0 +1,271 @@
+"""What takes several entries of the log."""
+
+import asyncio
+import time
+from pathlib import Path
+from unittest.mock import Mock
+
+import msgspec
+import pytest
+
+from bobbin.cluster.identity import Identity
+from bobbin.cluster.names import NodeId
+from bobbin.errors import BobbinError
+from bobbin.runtime.cluster_certificate import Credentials, make
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
+from bobbin.runtime.cluster_members import Caller, KnownMembers, Member, Rights, caller_key, member_key
+from bobbin.runtime.cluster_requests import Port
+from bobbin.runtime.cluster_state import put_entry
+from bobbin.wire.cluster.client import Add, Unknown
+from tests.support.clusters import OPERATOR, Nodes, cluster, until
+
+_NEW = make(Identity(bytes([50]) * 32))
+_GUEST = make(Identity(bytes([60]) * 32))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_members_stand_in_the_table_soon_after_the_first_election(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            await nodes.elected()
+            await until(lambda: all(node.state.says_who_is_known for node in nodes.running))
+            for node in nodes.running:
+                assert node.directory == nodes.known.directory
+
+    asyncio.run(run())
+
+
+def test_a_node_is_taken_in_once_and_again_without_harm(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client() as client:
+                known = await client.add(_NEW.certificate, "tls:127.0.0.1:1", _GUEST.certificate)
+                node = _NEW.identity.node
+                assert node in known.directory.members
+                assert known.index >= 1
+                assert leader.configuration.learners == (node,)
+                # It does not run, so it has not caught up, however little there is to catch up with.
+                assert leader.lag_of(node) is None
+                index = leader.machine.last_index
+                again = await client.add(_NEW.certificate, "tls:127.0.0.1:1")
+                assert again.directory == known.directory
+                assert leader.machine.last_index == index
+                moved = await client.add(_NEW.certificate, "tls:127.0.0.1:2")
+                assert moved.directory.members[node].address == "tls:127.0.0.1:2"
+                # Whoever operates it may ask; when it is put out, that is over as well.
+                async with ClusterClient(nodes.known, own=_GUEST, seconds=5) as guest:
+                    await guest.put(b"a", b"1")
+                await client.remove(node)
+                await until(lambda: node not in leader.directory.members)
+                assert _GUEST.certificate not in leader.directory.callers
+                assert OPERATOR.certificate in leader.directory.callers
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("certificate", "address"), [(b"x", "tls:127.0.0.1:1"), (_NEW.certificate, "tcp:127.0.0.1:1")])
+def test_what_is_no_node_is_not_taken_in(tmp_path: Path, certificate: bytes, address: str) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client(seconds=5) as client:
+                with pytest.raises(NotAccepted):
+                    await client.add(certificate, address)
+            assert leader.configuration.learners == ()
+
+    asyncio.run(run())
+
+
+def test_an_invitation_holds_for_its_time_and_for_a_new_node_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client(seconds=5) as client:
+                with pytest.raises(NotAccepted, match="over before it began"):
+                    await client.invite(_GUEST.certificate, _now_ms())
+                await client.invite(_GUEST.certificate, _now_ms() + 3_600_000)
+                async with ClusterClient(nodes.known, own=_GUEST, seconds=5) as guest:
+                    with pytest.raises(NotAccepted, match="for a new node"):
+                        await guest.add(nodes.places[0].own.certificate, "tls:127.0.0.1:9")
+                # One that is over is taken out of the table, and opens no channel.
+                await client.invite(_GUEST.certificate, _now_ms() + 50)
+                await until(lambda: _GUEST.certificate not in leader.directory.callers)
+
+    asyncio.run(run())
+
+
+def _identity(number: int) -> Credentials:
+    return make(Identity(bytes([number, 1]) * 16))
+
+
+async def _invited(nodes: Nodes) -> ClusterClient:
+    async with nodes.client(seconds=10) as client:
+        await client.invite(_GUEST.certificate, _now_ms() + 3_600_000)
+    return ClusterClient(nodes.known, own=_GUEST, seconds=3)
+
+
+@pytest.mark.slow  # those who come too late try for a while
+def test_an_invitation_is_for_one_node_also_where_many_come_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with await _invited(nodes) as guest:
+                answers = await asyncio.gather(
+                    *(
+                        guest.add(_identity(at).certificate, f"tls:127.0.0.1:{at}", _identity(at + 50).certificate)
+                        for at in range(1, 5)
+                    ),
+                    return_exceptions=True,
+                )
+            assert sum(isinstance(answer, KnownMembers) for answer in answers) == 1
+            assert all(isinstance(answer, KnownMembers | BobbinError) for answer in answers)
+            assert len(leader.directory.members) == len(leader.configuration.members) == 2
+            assert len(leader.directory.callers) == 2, "the first operator, and that of the new node"
+            assert _GUEST.certificate not in leader.directory.callers
+
+    asyncio.run(run())
+
+
+def test_an_invitation_that_was_used_for_a_node_is_for_that_node_until_it_is_in(tmp_path: Path) -> None:
+    """As a leader leaves it that was lost in between."""
+
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with await _invited(nodes) as guest:
+                member = Member(certificate=_NEW.certificate, address="tls:127.0.0.1:1")
+                bound = Caller(
+                    certificate=_GUEST.certificate,
+                    rights=Rights.JOIN,
+                    expires_ms=_now_ms() + 3_600_000,
+                    member=member.node,
+                )
+                await leader.operations._do([put_entry(caller_key(_GUEST.certificate), msgspec.msgpack.encode(bound))])
+                with pytest.raises(NotAccepted, match="has been used"):
+                    await guest.add(_identity(1).certificate, "tls:127.0.0.1:1")
+                assert member.node in (await guest.add(_NEW.certificate, "tls:127.0.0.1:1")).directory.members
+            assert _GUEST.certificate not in leader.directory.callers
+            # Where it was left behind although the node is in, it is taken away.
+            await leader.operations._do([put_entry(caller_key(_GUEST.certificate), msgspec.msgpack.encode(bound))])
+            await until(lambda: _GUEST.certificate not in leader.directory.callers)
+
+    asyncio.run(run())
+
+
+def test_nobody_takes_another_s_key_or_entry(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            await until(lambda: leader.state.says_who_is_known)
+            node = nodes.places[0].own.certificate
+            forged = bytearray(OPERATOR.certificate)
+            forged[-1] ^= 1
+            async with await _invited(nodes) as guest:
+                before = leader.directory
+                for certificate, operator, why in (
+                    (_NEW.certificate, bytes(forged), "signature"),
+                    (_NEW.certificate, OPERATOR.certificate, "known already"),
+                    (_NEW.certificate, node, "that of a node"),
+                    (_NEW.certificate, _NEW.certificate, "that of a node"),
+                    (OPERATOR.certificate, b"", "another's"),
+                    (_GUEST.certificate, b"", "another's"),
+                ):
+                    with pytest.raises(NotAccepted, match=why):
+                        await guest.add(certificate, "tls:127.0.0.1:1", operator)
+            async with nodes.client(seconds=5) as client:
+                for known in (OPERATOR.certificate, node):
+                    with pytest.raises(NotAccepted, match="known already"):
+                        await client.invite(known, _now_ms() + 3_600_000)
+                with pytest.raises(NotAccepted, match="signature"):
+                    await client.invite(bytes(forged), _now_ms() + 3_600_000)
+            # A node's next key is not one that is known.
+            async with ClusterClient(nodes.known, own=nodes.places[0].own, seconds=5) as itself:
+                with pytest.raises(NotAccepted, match="another's"):
+                    await itself.add(OPERATOR.certificate, nodes.places[0].address)
+            assert leader.directory == before
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_certificate_that_openssl_refuses_stops_nobody(tmp_path: Path) -> None:
+    """Neither where somebody sends it, nor where it stands in the log and in a snapshot already."""
+    poison = _NEW.certificate.replace(_NEW.identity.public.hex().encode(), b"\xff" * 64)
+    weak = _NEW.certificate.replace(_NEW.identity.public, b"\1" + bytes(31))
+
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with await _invited(nodes) as guest:
+                for wrong in (poison, weak):
+                    with pytest.raises(NotAccepted):
+                        await guest.add(wrong, "tls:127.0.0.1:1")
+                    with pytest.raises(NotAccepted):
+                        await guest.add(_NEW.certificate, "tls:127.0.0.1:1", wrong)
+            seats = [NodeId("0" * 32), NodeId("1" * 32)]
+            entries = [
+                (member_key(seat), Member(certificate=wrong, address="tls:127.0.0.1:1", seat=seat))
+                for seat, wrong in zip(seats, (poison, weak), strict=True)
+            ]
+            await leader.operations._do([put_entry(key, msgspec.msgpack.encode(value)) for key, value in entries])
+            assert set(leader.directory.members) == {nodes.places[0].id}
+            async with nodes.client(seconds=10) as client:
+                await client.put(b"a", b"1")
+                await client.snapshot()
+            await nodes.stop(nodes.places[0])
+            again = await nodes.start(nodes.places[0])
+            await nodes.elected()
+            async with nodes.client(seconds=10) as client:
+                assert (await client.get(b"a")).value == b"1"
+            assert not again.is_halted
+
+    asyncio.run(run())
+
+
+def test_an_operation_that_breaks_is_answered_and_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            monkeypatch.setattr(leader.operations, "_why_not", Mock(side_effect=RuntimeError("broken")))
+            port = Mock(spec=Port, certificate=None, rights=Rights.OPERATOR)
+            with pytest.raises(RuntimeError, match="broken"):
+                await leader.operations._operate(port, Add(7, _NEW.certificate, "tls:127.0.0.1:1", b""))
+            (answer,) = port.answer.call_args.args
+            assert isinstance(answer, Unknown)
+            assert answer.number == 7
+            assert not leader.operations._adding
+            assert not leader.operations._using
+
+    asyncio.run(run())
+
+
+def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            await nodes.elected()
+            own, other = nodes.places[0], nodes.places[1]
+            async with ClusterClient(nodes.known, own=own.own, seconds=5) as itself:
+                with pytest.raises(NotAccepted, match="for itself"):
+                    await itself.add(other.own.certificate, "tls:127.0.0.1:9")
+                with pytest.raises(NotAccepted):
+                    await itself.remove(other.id)
+
+    asyncio.run(run())
+
+
+def test_a_follower_says_who_leads(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            follower = next(place for place in nodes.places if place.node is not leader)
+            only = ClusterClient(nodes.known, socket=follower.folder / "node.sock", seconds=0.2)
+            async with only as client:
+                with pytest.raises(NotAccepted) as caught:
+                    await client.add(_NEW.certificate, "tls:127.0.0.1:1")
+            assert caught.value.leader == leader.node
+
+    asyncio.run(run())
