@@ -37,7 +37,7 @@ from bobbin.cluster.settings import GossipConfig
 from bobbin.simulator.membership_member import Disk, Member
 from bobbin.simulator.membership_world import MembershipWorld
 
-SEEDS_MAX: Final = 100
+SEEDS_MAX: Final = 400
 """Within so many worlds each of the faults is found."""
 
 _advance_probe = MembershipMachine._advance_probe

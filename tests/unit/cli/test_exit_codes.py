@@ -58,7 +58,7 @@ def test_damage_is_the_laces_affair_and_other_trouble_of_a_store_the_machines() 
 
 _OTHER_PAGES: Final = frozenset({"pipeline", "lake"})
 """Groups of commands whose tests say what is missing there."""
-_MAKES_ITS_FOLDER: Final = frozenset({"init"})
+_MAKES_ITS_FOLDER: Final = frozenset({"init", "cluster init", "cluster join"})
 
 _TLS: Final = "tls:127.0.0.1:1"
 _PEER: Final = {"--peer": VERIFIER}
@@ -123,6 +123,16 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "tangle serve": {"folder": "LACE"},
     "tangle key new": {"folder": "LACE", "name": "another"},
     "tangle key list": {"folder": "LACE"},
+    "cluster invite": {"folder": "LACE"},
+    "cluster serve": {"folder": "LACE"},
+    "cluster status": {"folder": "LACE"},
+    "cluster transfer": {"folder": "LACE", "node": "5f1c"},
+    "cluster remove": {"folder": "LACE", "node": "5f1c"},
+    "cluster snapshot": {"folder": "LACE"},
+    "cluster put": {"folder": "LACE", "key": "colour", "value": "green"},
+    "cluster get": {"folder": "LACE", "key": "colour"},
+    "cluster delete": {"folder": "LACE", "key": "colour"},
+    "cluster scan": {"folder": "LACE"},
 }
 """How each command is called, with everything there; capitals stand for what the test has made."""
 _OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {
