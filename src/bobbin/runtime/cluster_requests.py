@@ -162,6 +162,9 @@ class Port:
         if len(answers) >= _ANSWERS_MAX or self._bytes >= ANSWER_BYTES_MAX:
             self._has_much = True
             self._flush()
+        elif len(answers) == self.in_flight:
+            # Nothing else is under way that could share the frame.
+            self._flush()
 
     async def room(self) -> None:
         """Wait while the client has enough to wait for, or does not read."""
