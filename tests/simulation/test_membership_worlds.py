@@ -1,37 +1,20 @@
 """Seeded worlds of members. ``make simulate WORLD=membership SEED=n`` replays one that failed."""
 
-import os
-import subprocess
-import sys
-from functools import cache
-
 import pytest
 
 from bobbin.cluster.membership.bounds import detection_ms_max
 from bobbin.cluster.membership.messages import Health
-from bobbin.simulator.batch import Summary, run_block
 from bobbin.simulator.membership_world import MembershipWorld
 from tests.simulation.membership_mutants import MUTANTS, SEEDS_MAX, seeds_to_find
 from tests.simulation.membership_scale import LargeCluster
+from tests.simulation.seeded import BLOCK, block, counts_of, expect_same_everywhere, first_of_blocks
 
-BLOCK = 20
 WORLDS = 160
-QUICK = 20
-"""Worlds that every check runs; all the others are for `make test`."""
 
 
-@cache
-def block(first: int) -> Summary:
-    """What became of some worlds, lived through once for all that is asked about them."""
-    return run_block(range(first, first + BLOCK), world="membership")
-
-
-@pytest.mark.parametrize(
-    "first",
-    [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, WORLDS, BLOCK)],
-)
+@first_of_blocks(WORLDS)
 def test_every_promise_is_kept(first: int) -> None:
-    summary = block(first)
+    summary = block("membership", first)
     assert summary.failures == {}
     assert summary.counts["agreements"] >= BLOCK
     assert summary.counts["became DEGRADED"] > 5 * BLOCK, "a world in which nobody is suspected shows nothing"
@@ -40,10 +23,7 @@ def test_every_promise_is_kept(first: int) -> None:
 
 @pytest.mark.slow
 def test_the_sample_has_everything_that_worlds_are_about() -> None:
-    total = Summary()
-    for first in range(0, WORLDS, BLOCK):
-        total.add(block(first))
-    counts = total.counts
+    counts = counts_of("membership", WORLDS)
     for trouble in ("crash", "restart", "stall", "cut", "cut off", "heal", "clock", "flap"):
         assert counts[f"trouble: {trouble}"] > 0, trouble
     for fault in ("lost", "doubled", "late"):
@@ -61,26 +41,9 @@ def test_the_sample_has_everything_that_worlds_are_about() -> None:
     assert counts["live nodes called failed in the troubles"] < counts["node-rounds"] / 100
 
 
-TRACE = (
-    "import sys; from bobbin.simulator.membership_world import MembershipWorld\n"
-    "for seed in map(int, sys.argv[1:]):\n"
-    "    world = MembershipWorld(seed, is_traced=True); world.run(); print(world.digest)\n"
-)
-
-
 @pytest.mark.slow
 def test_a_world_is_its_seed_in_every_process() -> None:
-    seeds = [3, 8, 21, 34]
-    here = []
-    for seed in seeds:
-        world = MembershipWorld(seed, is_traced=True)
-        world.run()
-        here.append(world.digest)
-    command = [sys.executable, "-c", TRACE, *map(str, seeds)]
-    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
-    there = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert there.stdout.split() == here
-    assert len(set(here)) == len(here)
+    expect_same_everywhere(MembershipWorld, [3, 8, 21, 34])
 
 
 @pytest.mark.slow

@@ -1,37 +1,20 @@
 """Seeded worlds of a cluster. ``make simulate WORLD=raft SEED=n`` replays one that failed."""
 
-import os
-import subprocess
-import sys
-from functools import cache
-
 import pytest
 
-from bobbin.simulator.batch import Summary, run_block
 from bobbin.simulator.raft_world import RaftWorld
 from tests.oracle.linearizability import Kind, Operation, find_violation
 from tests.simulation.raft_histories import history_of
 from tests.simulation.raft_mutants import MUTANTS, seeds_to_find
 from tests.simulation.raft_planting import planted
+from tests.simulation.seeded import BLOCK, block, counts_of, expect_same_everywhere, first_of_blocks
 
-BLOCK = 15
-WORLDS = 75
-QUICK = 15
-"""Worlds that every check runs; all the others are for `make test`."""
+WORLDS = 80
 
 
-@cache
-def block(first: int) -> Summary:
-    """What became of some worlds, lived through once for all that is asked about them."""
-    return run_block(range(first, first + BLOCK), world="raft")
-
-
-@pytest.mark.parametrize(
-    "first",
-    [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, WORLDS, BLOCK)],
-)
+@first_of_blocks(WORLDS)
 def test_every_promise_is_kept(first: int) -> None:
-    summary = block(first)
+    summary = block("raft", first)
     assert summary.failures == {}
     assert summary.counts["entries committed"] > 10 * BLOCK, "a world in which nothing is agreed shows nothing"
     assert summary.counts["requests answered"] > 10 * BLOCK
@@ -40,10 +23,7 @@ def test_every_promise_is_kept(first: int) -> None:
 
 @pytest.mark.slow
 def test_the_sample_has_everything_that_worlds_are_about() -> None:
-    total = Summary()
-    for first in range(0, WORLDS, BLOCK):
-        total.add(block(first))
-    counts = total.counts
+    counts = counts_of("raft", WORLDS)
     for what in ("3 nodes", "5 nodes", "bytes", "slow", "bad_disks", "compacting", "changing", "hostile", "rough"):
         assert counts[f"worlds: {what}"] > 0, what
     for what in ("crashes", "disk errors", "messages lost", "messages doubled", "messages late", "messages spoilt"):
@@ -81,26 +61,9 @@ def test_the_black_box_sees_a_read_that_is_wrong() -> None:
     assert find_violation(history) is not None
 
 
-TRACE = (
-    "import sys; from bobbin.simulator.raft_world import RaftWorld\n"
-    "for seed in map(int, sys.argv[1:]):\n"
-    "    world = RaftWorld(seed, is_traced=True); world.run(); print(world.digest)\n"
-)
-
-
 @pytest.mark.slow
 def test_a_world_is_its_seed_in_every_process() -> None:
-    seeds = [3, 8, 21, 34]
-    here = []
-    for seed in seeds:
-        world = RaftWorld(seed, is_traced=True)
-        world.run()
-        here.append(world.digest)
-    command = [sys.executable, "-c", TRACE, *map(str, seeds)]
-    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
-    there = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert there.stdout.split() == here
-    assert len(set(here)) == len(here)
+    expect_same_everywhere(RaftWorld, [3, 8, 21, 34])
 
 
 QUICKLY_FOUND = (

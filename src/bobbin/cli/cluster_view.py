@@ -142,8 +142,8 @@ def lines(view: ClusterView, out: Output) -> list[str]:
 
 
 def _cells(view: NodeView, leader: "Report | None") -> Sequence[str]:
-    peers = {} if leader is None else {peer.node: peer for peer in leader.peers}
-    peer = peers.get(view.node)  # type: ignore[call-overload]
+    peers = () if leader is None else leader.peers
+    peer = next((peer for peer in peers if peer.node == view.node), None)
     health = "" if peer is None else peer.health
     report = view.report
     if report is None:

@@ -19,6 +19,8 @@ from bobbin.cli.output import Json, Output, not_found, refused
 from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from bobbin.cluster.names import NodeId
     from bobbin.config.cluster import NewNode, NodeFolder
     from bobbin.runtime.cluster_client import ClusterClient
@@ -330,11 +332,17 @@ def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, a
     return _changed(out, "removed", folder, remove, seconds)
 
 
-def _changed(out: Output, what: str, folder: Path, question: object, seconds: float) -> ExitCode:
+def _changed(
+    out: Output,
+    what: str,
+    folder: Path,
+    question: "Callable[[ClusterClient, NodeFolder], Awaitable[NodeId]]",
+    seconds: float,
+) -> ExitCode:
     from bobbin.runtime.cluster_client import NotAccepted
 
     try:
-        target: NodeId = ask(folder, question, seconds=seconds)  # type: ignore[arg-type]
+        target = ask(folder, question, seconds=seconds)
     except NotAccepted as error:
         return refused(out, str(error))
     out.result({what: target}, f"{what} {target}")
