@@ -11,18 +11,15 @@ bytes   what they are
 
 The stream is written from a capture of the state and read entry by entry, so neither side needs all of it at once. A
 length is looked at before any room is made for what it announces. The metadata of a snapshot tells hash and size of the
-whole stream, which are known only at its end: ``SnapshotBuffer`` holds it until then, in memory as long as it is small.
+whole stream, which are known only at its end; until then the store holds it (``store.wal.spool``).
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from hashlib import sha256
+from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
-from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import Final
 
 from bobbin.cluster.state_machine import Capture
-from bobbin.errors import IntegrityError, ResourceError, UsageError
+from bobbin.errors import IntegrityError, UsageError
 
 MAGIC: Final = b"SNAP"
 VERSION: Final = 1
@@ -117,88 +114,3 @@ def decode(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield from reader.feed(piece)
     reader.finish()
-
-
-class SnapshotBuffer:
-    """Holds a stream while it is written: in memory up to a bound, then all of it in a file. Use it in ``with``.
-
-    ``open_spill`` opens an empty file for writing and reading that is gone once it is closed, as
-    ``tempfile.TemporaryFile`` does. ``ResourceError`` when the file fails; leaving ``with`` closes it in any case.
-    """
-
-    def __init__(self, memory_bytes_max: int, open_spill: Callable[[], BinaryIO]) -> None:
-        self.size = 0
-        self._hash = sha256()
-        self._memory_bytes_max = memory_bytes_max
-        self._open_spill = open_spill
-        self._pieces: list[bytes] = []
-        self._spill: BinaryIO | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def sha256(self) -> bytes:
-        """Of what was written so far."""
-        return self._hash.digest()
-
-    @property
-    def is_spilled(self) -> bool:
-        return self._spill is not None
-
-    def write(self, piece: bytes) -> None:
-        """Add bytes at the end."""
-        if self._spill is None and self.size + len(piece) > self._memory_bytes_max:
-            self._move()
-        if self._spill is None:
-            self._pieces.append(piece)
-        else:
-            self._write(self._spill, piece)
-        self._hash.update(piece)
-        self.size += len(piece)
-
-    def pieces(self) -> Iterator[bytes]:
-        """All that was written, from the beginning."""
-        if self._spill is None:
-            yield from self._pieces
-            return
-        left = self.size
-        try:
-            self._spill.seek(0)
-            while left and (piece := self._spill.read(min(PIECE_BYTES, left))):
-                left -= len(piece)
-                yield piece
-        except OSError as error:
-            raise ResourceError(f"the file of a snapshot cannot be read: {error}", retry=True) from error
-        if left:
-            raise ResourceError(f"the file of a snapshot is {left} bytes short", retry=True)
-
-    def close(self) -> None:
-        """Let go of everything."""
-        self._pieces = []
-        if self._spill is not None:
-            # What could not be flushed is not wanted any more.
-            with suppress(OSError):
-                self._spill.close()
-            self._spill = None
-
-    def _move(self) -> None:
-        try:
-            spill = self._open_spill()
-        except OSError as error:
-            raise ResourceError(f"no file for a snapshot: {error}", retry=True) from error
-        self._spill = spill
-        for piece in self._pieces:
-            self._write(spill, piece)
-        self._pieces = []
-
-    def _write(self, spill: BinaryIO, piece: bytes) -> None:
-        try:
-            spill.write(piece)
-        except OSError as error:
-            raise ResourceError(f"the file of a snapshot cannot be written: {error}", retry=True) from error
