@@ -91,6 +91,11 @@ def _no_news(self: News, ids: Iterable[MessageId]) -> list[tuple[MessageId, list
     return []
 
 
+def _no_account_with_news(self: News, tangle: MessageId, audience: object, message: Message) -> list[bytes]:
+    del self, tangle, audience, message
+    return []
+
+
 def _newest_of_the_own(local: Range, remote: Range, wish: Wish) -> Range:
     if isinstance(wish, WantNewest) and not local.is_empty:
         return Range(local.high + 1, remote.high) if remote.high > local.high else EMPTY
@@ -171,6 +176,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "counts the erased as held": (DepthIndex, "put", _count_the_erased_as_held),
     "sends no account messages": (Exchange, "account_messages_of", _no_accounts),
     "tells no news": (News, "came", _no_news),
+    "tells news without their account": (News, "_account_of", _no_account_with_news),
     "wants only what is above its own top": (modern, "exact_want_range", _newest_of_the_own),
     "sends the last round only": (Session, "_find_missing", _only_the_last_round),
     "takes a filter for a list": (Exchange, "missing", _take_a_filter_for_a_list),

@@ -7,16 +7,18 @@ import pytest
 
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.simulator.tangle_forgery import Forger
-from bobbin.simulator.tangle_keepers import MemoryKeeper
+from bobbin.simulator.tangle_keepers import DiskKeeper, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
 from bobbin.tangles import compose
 from bobbin.tangles.accounts import consent
-from bobbin.tangles.errors import Rule
+from bobbin.tangles.errors import InvalidMessage, Rule
+from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message
+from bobbin.tangles.session_events import OpenRuns
 from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
 from tests.tangle_pairs import held, modern_pair, store_of, sync
@@ -158,3 +160,140 @@ def test_pruning_spares_what_another_tangle_needs() -> None:
     store = store_of([*author.account_messages, *feed, thread, reply, later], {})
     store.prune_newest(feed[0].id, 1)
     assert reply.id in {message.id for message in store if message.has_data}
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+@pytest.mark.parametrize("goal", ["newest-1", "newest-2"])
+def test_what_a_peer_lacks_and_does_not_want_is_no_ground_for_what_it_wants(opener: int, goal: str) -> None:
+    # Seed 2298: one side wants everything, the other the newest alone. Of what lies below the other says nothing, and
+    # it was taken to have all of that; what it then got came after something that it had never had, and was refused.
+    author = Author()
+    feed = author.line(3)
+    left, right = (author.say(f"fork {number}", Tangle(feed[0].id, feed)) for number in range(2))
+    after = [author.say("after", Tangle(feed[0].id, [*feed, fork])) for fork in (left, right)]
+    whole = store_of([*author.account_messages, *feed, left, right, *after], {feed[0].id: "all"})
+    part = store_of([*author.account_messages, feed[0]], {feed[0].id: goal})
+    for message in (feed[3].erased(), left, after[0]):
+        part.add(message, feed[0].id)
+    pair = modern_pair(part, whole)
+    sync(pair, feed[0].id, opener)
+    assert held(part, feed[0].id)[after[1].id]
+    assert not any(finished.refused for side in pair.sides for finished in side.finished)
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_a_ghost_of_the_peer_is_no_ground_for_what_it_wants(opener: int) -> None:
+    # Found beside seed 2298: what a side has let go for good it does not ask for, and so it was taken to have it.
+    author = Author()
+    root = author.moot()
+    left, right = (author.say(f"fork {number}", Tangle(root.id, [root])) for number in range(2))
+    after = author.say("after", Tangle(root.id, [root, right]))
+    giver = store_of([*author.account_messages, root, left, right, after], {root.id: "all"})
+    taker = store_of([*author.account_messages, root, left], {root.id: "set"})
+    taker.save_ghost(root.id, right.id, 1)
+    pair = modern_pair(taker, giver)
+    sync(pair, root.id, opener)
+    expected = {root.id: False, left.id: True, right.id: False, after.id: True}
+    assert held(taker, root.id) == expected
+    # Held without its data it was a ghost no more, so that the next run wanted the data, and had it.
+    later = author.say("later", Tangle(root.id, [root, right]))
+    for news, texts in (([], 0), ([later], 1)):
+        giver.load(news)
+        pair = modern_pair(taker, giver)
+        sync(pair, root.id, opener)
+        assert held(taker, root.id) == {**expected, **{message.id: True for message in news}}
+        assert taker.ghosts(root.id) == (right.id,)
+        assert pair.message_texts == texts, "what it holds without data it is not sent again"
+        assert [finished.missing for side in pair.sides for finished in side.finished] == [0, 0]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_ghost_that_is_held_without_its_data_stays_one_in_the_modern_mode(on_disk: bool) -> None:  # noqa: FBT001
+    keeper = DiskKeeper("ghosts", Random(0)) if on_disk else MemoryKeeper()
+    author = Author()
+    feed = author.set_feed(8)
+    for message in [*author.account_messages, *feed]:
+        _taken(keeper.put(message, author.account.id if message.is_account else feed[0].id))
+    keeper.set_goal(feed[0].id, parse_goal("set"))
+    keeper.collect()
+    ghost = next(message for message in feed if message.id in keeper.ghosts(feed[0].id))
+    _taken(keeper.put(ghost.erased(), feed[0].id))
+    assert keeper.message(ghost.id) == ghost.erased()
+    assert ghost.id in keeper.ghosts(feed[0].id)
+    assert str(keeper.put(ghost, feed[0].id)).startswith(Rule.GHOST)
+    assert keeper.findings() == []
+    keeper.collect()
+    assert ghost.id in keeper.ghosts(feed[0].id)
+    assert keeper.findings() == []
+    keeper.close()
+
+
+def test_news_come_with_an_account_of_which_the_peer_has_nothing() -> None:
+    # Seed 1867: somebody writes in a thread for the first time, whose account was there before the stream was opened.
+    # Only account messages that came during the stream went along, so the first of theirs was refused, and for good.
+    author, other = Author(), Author("bob")
+    star = author.star(2)
+    first = store_of([*author.account_messages, *other.account_messages, *star], {star[0].id: "all"})
+    second = store_of([*author.account_messages, *star], {star[0].id: "all"})
+    pair = modern_pair(first, second)
+    sync(pair, star[0].id)
+    before = pair.message_texts
+    reply = other.say("hello", Tangle(star[0].id, star))
+    pair.add(0, reply, star[0].id)
+    pair.run()
+    assert second.standing.is_full(star[0].id, reply.id)
+    assert pair.message_texts == before + 2
+    again = other.say("and again", Tangle(star[0].id, [*star, reply]))
+    pair.add(0, again, star[0].id)
+    more = author.say("welcome", Tangle(star[0].id, [*star, reply, again]))
+    pair.add(0, more, star[0].id)
+    pair.run()
+    assert second.standing.is_full(star[0].id, more.id)
+    assert pair.message_texts == before + 4, "an account that the peer has does not go out again"
+
+
+def test_a_side_that_yields_a_run_that_was_answered_says_so() -> None:
+    # Seed 3017: the dialler answers a run, and then begins one of its own because somebody wants one anew. The other
+    # side gave its run up for that and said nothing, and the dialler waited for it as long as the stream lasted.
+    author = Author()
+    star = author.star(4)
+    stores = [
+        store_of([*author.account_messages, star[0], *some], {star[0].id: "all"}) for some in (star[1:3], star[3:])
+    ]
+    pair = modern_pair(*stores)
+    pair.open(1, star[0].id)
+    pair.deliver(0, pair.wire.popleft()[1])
+    pair.step(0, OpenRuns((star[0].id,), anew=True))
+    pair.run()
+    assert all(side.session.is_idle for side in pair.sides)
+    assert all(held(store, star[0].id).keys() == {message.id for message in star} for store in stores)
+    reasons = [[ignored.reason for ignored in side.ignored] for side in pair.sides]
+    assert reasons[1][0] == "yielded"
+    assert "stopped" in reasons[0]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_who_may_not_sign_gets_no_place_to_wait_in(on_disk: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    # Seed 3875: a stranger wrote in somebody's feed, after one message that is there and one that is not. The account
+    # was known, but nobody looked at the key before the predecessors were, so it was kept, passed on, and waited.
+    author, stranger = Author(), Keypair.from_words("stranger")
+    feed = author.line(1)
+    unseen = author.say("of which nobody was told", Tangle(feed[0].id, feed[:1]))
+    place = Tangle(feed[0].id, [*feed, unseen])
+    forged, true = (
+        compose.post(key, {"text": "x"}, account=author.account_tangle, domain="post", tangles=[place])
+        for key in (stranger, author.key)
+    )
+    if not on_disk:
+        store = store_of([*author.account_messages, *feed], {})
+        with pytest.raises(InvalidMessage, match=Rule.SIGKEY_UNAUTHORISED):
+            store.add_modern(forged, feed[0].id)
+        store.add_modern(true, feed[0].id)
+        assert store.standing.judgement(feed[0].id, true.id) is not None
+        return
+    with open_store(tmp_path / "records.db", create=True, now=lambda: 0) as opened:
+        tangles = TangleStore(opened.tangles)
+        tangles.commit([*author.account_messages, *feed], tangle=feed[0].id, level=Level.MODERN)
+        refused = tangles.commit([forged], tangle=feed[0].id, level=Level.MODERN).refused
+        assert [one.rule for one in refused] == [Rule.SIGKEY_UNAUTHORISED]
+        assert tangles.commit([true], tangle=feed[0].id, level=Level.MODERN).added == (true.id,)

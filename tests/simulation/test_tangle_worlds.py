@@ -42,6 +42,7 @@ def test_a_world_is_its_seed_in_every_process() -> None:
         ("lets everybody change keys", range(12)),
         ("sends no account messages", range(6)),
         ("tells no news", range(6)),
+        ("tells news without their account", range(80, 84)),
         ("sends the last round only", range(6)),
         ("drops what is deepest", range(6)),
         ("keeps a finished run", range(6)),

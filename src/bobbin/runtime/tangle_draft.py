@@ -71,10 +71,11 @@ class Draft:
             admission = Admission.ADDED if held is None else Admission.FILLED
         if admission is Admission.KNOWN:
             return self._compare(message, tangle)
-        if not message.has_data:
-            self._drop_ghost(message)
         if level is Level.INTEROP:
             shelf.provisional.discard(message.id)
+            if not message.has_data:
+                # As with real peers. In the modern mode a ghost stays one, though it be held without its data.
+                self._drop_ghost(message)
         elif waits and held is None:
             shelf.provisional.add(message.id)
         self._hold(self.as_kept(message, tangle))

@@ -1,21 +1,35 @@
 """What may rest at an honest node: held to the truth of the world, message by message."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from bobbin.simulator.tangle_keepers import Keeper
 from bobbin.simulator.tangle_people import Person
 from bobbin.simulator.tangle_promises import needed_from, view_of
-from bobbin.simulator.tangle_truth import Truth, is_sound
+from bobbin.simulator.tangle_truth import Truth, account_action, is_sound
 from bobbin.tangles.goals import Goal, GoalKind
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.message import ANY, SELF, Message, MessageId, decode
 
 
-def audit(keeper: Keeper, truth: Truth, people: list[Person], *, modern: bool = False) -> Iterator[str]:
-    """What is wrong with what a node holds, and with what it makes of it. ``modern``: it has spoken nothing else."""
+def audit(
+    keeper: Keeper,
+    truth: Truth,
+    people: list[Person],
+    *,
+    modern: bool = False,
+    let_go: Mapping[MessageId, Container[MessageId]] = MappingProxyType({}),
+) -> Iterator[str]:
+    """What is wrong with what a node holds, and with what it makes of it. ``modern``: it has spoken nothing else.
+
+    ``let_go``: what is known to have been let go for good, by tangle, even if the node has forgotten it.
+    """
     yield from keeper.findings()
+    held = keeper.snapshot()
     keys = {person.account: {key.public for key in person.keys} for person in people}
-    for id, raw in keeper.snapshot().items():
+    if not modern:
+        _add_without_consent(keys, map(decode, held.values()))
+    for id, raw in held.items():
         message = decode(raw)
         if message.id != id:
             yield f"{id} is kept under another name"
@@ -27,11 +41,22 @@ def audit(keeper: Keeper, truth: Truth, people: list[Person], *, modern: bool = 
             yield f"{id} is kept, and was signed by a key that was never of its account"
         if not _stands_somewhere(message):
             yield f"{id} is kept, and has no proper place in any tangle"
-        if message.has_data and any(id in keeper.ghosts(tangle) for tangle in message.places):
+        if message.has_data and any(id in keeper.ghosts(at) or id in let_go.get(at, ()) for at in message.places):
             yield f"{id} was let go for good, and is back with its data"
         if modern and all(keeper.mark(tangle, id) is Mark.INTEROP for tangle in message.places or (id,)):
             yield f"{id} is kept, and breaks a rule of the modern mode wherever it stands"
         yield from _audit_marks(keeper, truth, message)
+
+
+def _add_without_consent(keys: dict[MessageId, set[str]], messages: Iterable[Message]) -> None:
+    """Nine phases ask nobody whether a key has agreed to be added, as real peers do not: it signs for the account."""
+    for message in messages:
+        for account in message.places:
+            action = account_action(message)
+            if message.is_account and action is not None and message.sigkey in keys.get(account, ()):
+                act, key, _, _ = action
+                if act == "add" and key is not None:
+                    keys[account].add(key)
 
 
 def _stands_somewhere(message: Message) -> bool:

@@ -4,11 +4,12 @@ The ledger is what was read back after every change that was said to be done. A 
 found afterwards is what the ledger says, or that and all of what was under way, never a part of it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NoReturn
 
 from bobbin.simulator.tangle_keepers import SPAN, Keeper
 from bobbin.simulator.tangle_people import Person
+from bobbin.tangles.ghosts import Ghosts
 from bobbin.tangles.goals import Goal
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId, decode
@@ -41,6 +42,8 @@ class TangleNode:
         self._fail: Final = fail
         self._is_true: Final = is_true
         self.ledger: Stock = {}
+        self.let_go: dict[MessageId, Ghosts] = {}
+        """What was let go for good, by tangle: noted here, whatever the keeper remembers of it."""
         self._under_way: Callable[[], Stock | None] | None = None
         """What a change that has begun leads to; None where that is not worked out."""
 
@@ -54,6 +57,8 @@ class TangleNode:
         absent = [id for id in done.added if id not in self.ledger and self._is_true(id)]
         if absent and commit.newest is None:
             self._fail(f"{self.name} said that it had stored {absent[0]}, and has not")
+        if not commit.modern:
+            self._forgive(message for message in commit.messages if message.id in done.added and not message.has_data)
         return done
 
     def put(self, message: Message, tangle: MessageId) -> str | None:
@@ -80,6 +85,10 @@ class TangleNode:
         self._take_stock(may_lose=True)
         if self.ledger != after:
             self._fail(f"{self.name} let go something else than it had planned")
+        for ghost in plan.ghosts:
+            # Far enough below another one it is forgotten at once.
+            if ghost.id in self.keeper.ghosts(ghost.tangle):
+                self.let_go.setdefault(ghost.tangle, Ghosts()).save(ghost.id, ghost.depth, span=SPAN)
 
     def recover(self) -> None:
         """The process is gone, and is back: what it had promised is there."""
@@ -91,6 +100,9 @@ class TangleNode:
             other = self._under_way()
             if other is not None and self._outline(found) != self._outline(other):
                 self._fail(f"{self.name} came back with a part of a commit: {_difference(other, found)}")
+        if self._under_way is not None:
+            # It may have made ghosts, or ended some, and whether it was durable is not known.
+            self.let_go = {}
         self.ledger = found
         self._under_way = None
 
@@ -111,6 +123,13 @@ class TangleNode:
                 self._fail(f"{self.name} has lost {[*lost, *thinned][:3]}")
         self.ledger = found
         self._under_way = None
+
+    def _forgive(self, messages: Iterable[Message]) -> None:
+        """With real peers, what comes back without its data is a ghost no more."""
+        for message in messages:
+            for tangle in message.places:
+                if tangle in self.let_go:
+                    self.let_go[tangle].remove(message.id)
 
     def _outline(self, stock: Stock) -> dict[MessageId, bool]:
         """What of a stock must stay: the messages that are true, and whether each has its data."""

@@ -5,7 +5,7 @@ mode, whatever a goal asks for and the neighbour has is there, with its data. In
 range of depths that a side asks for by the reference's rules, but for what is hidden by all three filters of a run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bobbin.simulator.tangle_endpoint import TangleEndpoint
@@ -93,7 +93,11 @@ def _newest_from(count: int, own: View, other: View, *, modern: bool) -> int | N
 
 
 def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[str]:
-    """What the modern mode should have brought from another node and has not."""
+    """What the modern mode should have brought from another node and has not.
+
+    A message whose account nobody can prove is refused, and rightly so: whoever has come by it in nine phases may keep
+    it while it waits, and has nothing to show for it. So it is owed only where the two have the account between them.
+    """
     mine, theirs = view_of(own, tangle, modern=True), view_of(other, tangle, modern=True)
     low = wanted_from(own, own.goal(tangle), mine, theirs, modern=True)
     if low is None:
@@ -104,6 +108,8 @@ def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[st
         if not low <= seen.depth <= top_of(theirs) or id in ghosts:
             continue
         if not truth.is_full(tangle, id) or not _reaches_root(id, theirs, tangle):
+            continue
+        if own.mark(tangle, id) is not Mark.FULL and not _account_is_between(own, other, truth[id], truth):
             continue
         if id not in mine:
             wrong.append(f"{id} at depth {seen.depth} of {tangle} is not there")
@@ -130,7 +136,7 @@ def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> lis
         if theirs[id].depth > top_of(theirs):
             # Without data above all that has some, it lies outside of what the neighbour says that it has.
             continue
-        if not _account_is_held(other, message, truth):
+        if not account_is_held(other, message, truth):
             continue
         if own.mark(tangle, id) is not Mark.FULL:
             wrong.append(f"{id} of {tangle} is {own.mark(tangle, id)}, and the neighbour has the proof")
@@ -205,9 +211,44 @@ def _reaches_root(id: MessageId, view: View, tangle: MessageId) -> bool:
     return False
 
 
-def _account_is_held(keeper: Keeper, message: Message, truth: Truth) -> bool:
+def account_is_held(keeper: Keeper, message: Message, truth: Truth) -> bool:
     """Whether everything is at hand that the account of a message needs to be judged."""
+    return all(_is_whole(keeper, id) for id in _account_of(message, truth))
+
+
+def _account_is_between(own: Keeper, other: Keeper, message: Message, truth: Truth) -> bool:
+    """The same, where another node gives what it has of the account; without its root it gives nothing of it."""
+    gives = other.message(message.account) is not None
+    return all(_is_whole(own, id) or (gives and _is_whole(other, id)) for id in _account_of(message, truth))
+
+
+def _account_of(message: Message, truth: Truth) -> set[MessageId]:
+    """The account messages that a message outside of account tangles needs."""
     if message.account in (SELF, ANY) or message.is_moot:
-        return True
-    needed = truth.ancestors(message.account, message.account_tips or ())
-    return all((held := keeper.message(id)) is not None and held.has_data for id in needed)
+        return set()
+    return truth.ancestors(message.account, message.account_tips or ())
+
+
+def _is_whole(keeper: Keeper, id: MessageId) -> bool:
+    held = keeper.message(id)
+    return held is not None and held.has_data
+
+
+def hears(way: Sequence[Keeper], modes: Sequence[bool], message: Message, truth: Truth) -> bool:
+    """Whether news must come to the end of a way, as far as its account goes. It was written at the beginning.
+
+    In the modern mode whatever the next node may lack of the account goes along, so one of the two must have it. In
+    nine phases nothing is sent that is older than the stream, so the next node must know the tips itself.
+    """
+    is_whole = account_is_held(way[0], message, truth)
+    for keeper, is_modern in zip(way[1:], modes, strict=True):
+        is_held = account_is_held(keeper, message, truth)
+        if is_modern:
+            is_whole = is_whole or is_held
+            if not is_whole:
+                return False
+        elif all(tip in keeper.tangle(message.account) for tip in message.account_tips or ()):
+            is_whole = is_held
+        else:
+            return False
+    return True

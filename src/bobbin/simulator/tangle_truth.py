@@ -110,7 +110,7 @@ class Truth:
                 return message.account != SELF and any(elsewhere)
             if message.is_account:
                 # An account begins with a key that is added by itself.
-                action = _action(message)
+                action = account_action(message)
                 return action is not None and action[0] == "add" and action[1] in signers
             return self._is_signed_rightly(message, signers)
         if not self._stands_rightly(message, root) or not self._suits(message, root):
@@ -146,7 +146,7 @@ class Truth:
         return not signers.isdisjoint(self._keys(message.account, message.account_tips))
 
     def _acts_rightly(self, message: Message, account: MessageId, signers: set[str]) -> bool:
-        action = _action(message)
+        action = account_action(message)
         if action is None:
             return False
         act, key, powers, consent = action
@@ -162,7 +162,7 @@ class Truth:
         ids = [id for id in self.ancestors(account, tips) if id in self._messages]
         # By depth, and inside one depth as real peers collate.
         for id in sorted(ids, key=lambda id: (self._messages[id].depth_in(account), id.lower(), id.swapcase())):
-            action = _action(self._messages[id])
+            action = account_action(self._messages[id])
             if action is None:
                 continue
             act, key, powers, _ = action
@@ -179,7 +179,7 @@ def size_of(message: Message) -> int:
     return len(message.raw) if message.has_data else len(message.raw) - len(b"null") + message.data_size
 
 
-def _action(message: Message) -> tuple[str, str | None, frozenset[str], str | None] | None:
+def account_action(message: Message) -> tuple[str, str | None, frozenset[str], str | None] | None:
     """What an account message does, the key for signatures that it does it to, its powers and its consent."""
     data: Json = message.data
     if not isinstance(data, dict) or data.get("action") not in ("add", "del"):

@@ -15,6 +15,7 @@ is held to its promises:
 
 from collections import Counter
 from hashlib import sha256
+from itertools import pairwise
 from random import Random
 from typing import Final, NoReturn
 
@@ -31,7 +32,7 @@ from bobbin.simulator.tangle_hostile import Hostile, encode
 from bobbin.simulator.tangle_keepers import DiskKeeper, Keeper, MemoryKeeper
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.simulator.tangle_people import DICT, FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import owed, owed_in_phases, unproven
+from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.simulator.world import Broken
 from bobbin.tangles.errors import Rule
@@ -517,18 +518,21 @@ class TangleWorld:
 
     def _expect_news(self, writer: TangleNode, written: list[tuple[Message, MessageId]], honest: list[int]) -> None:
         """Something was written at a node that is linked with all others."""
-        nodes = [self.nodes[number] for number in range(honest[0], honest[-1] + 2)]
+        numbers = range(honest[0], honest[-1] + 2)
+        nodes = [self.nodes[number] for number in numbers]
+        at = self.nodes.index(writer)
         expected: list[tuple[TangleNode, Message]] = []
         for message, tangle in written:
             if message.id == tangle or not all(_wants_all(node, tangle) for node in nodes):
                 continue
-            before = {node.name: node for node in nodes if node is not writer}
-            for node in before.values():
-                place = message.places[tangle]
-                ready = all(id in node.keeper.tangle(tangle) for id in place.prev)
-                known = all(tip in node.keeper.tangle(message.account) for tip in message.account_tips or ())
-                if ready and known and all(_follows(other, place.prev, tangle) for other in nodes):
-                    expected.append((node, message))
+            if not all(_follows(node, message.places[tangle].prev, tangle) for node in nodes):
+                continue
+            for number in numbers:
+                way = range(at, number + 1) if number >= at else range(at, number - 1, -1)
+                keepers = [self.nodes[one].keeper for one in way]
+                modes = [self.shape.modes[min(link)] for link in pairwise(way)]
+                if number != at and hears(keepers, modes, message, self.truth):
+                    expected.append((self.nodes[number], message))
         self._settle()
         for node, message in expected:
             self._expect(node.keeper.message(message.id) is not None, f"news {message.id} did not reach {node.name}")
@@ -540,7 +544,8 @@ class TangleWorld:
             if not node.honest:
                 continue
             node.check()
-            for wrong in audit(node.keeper, self.truth, self._people, modern=all(self.shape.modes)):
+            modern = all(self.shape.modes)
+            for wrong in audit(node.keeper, self.truth, self._people, modern=modern, let_go=node.let_go):
                 self._fail(f"{node.name}: {wrong}")
             before = node.keeper.snapshot()
             node.collect()

@@ -34,7 +34,8 @@ class Admission(StrEnum):
 def admit(store: MessageStore, accounts: Accounts, message: Message, tangle: MessageId) -> Admission:
     """Whether a real peer would take a message, as one of this tangle. Raises ``InvalidMessage``; changes nothing.
 
-    A ghost that comes back without its data is a ghost no more: whoever stores it drops it from the registry.
+    A ghost that comes back without its data is a ghost no more: whoever stores it by these rules drops it from the
+    registry. In the modern mode it stays one, so that its data stays away.
     """
     held = store.message(message.id)
     if held is not None and (held.has_data or not message.has_data):

@@ -130,13 +130,10 @@ class Standing:
         structure = self._store.tangle(tangle)
         if message.id == tangle and structure.root is None:
             structure = Tangle(tangle, [message])
-        # The signer has been judged, or will not be admitted below; the rest is for everybody the same.
+        # The signer has been judged, or is below; the rest is for everybody the same.
         validate(message, structure, (message.sigkey,))
-        if message.is_account and judgement.missing:
-            raise InvalidMessage(Rule.PREV_UNPROVEN, "an account is taken without gaps alone")
-        unknown = [spot for spot in judgement.missing if spot.tangle == message.account]
-        if unknown:
-            raise InvalidMessage(Rule.UNKNOWN_ACCOUNT, f"{min(unknown).message} is not proven")
+        if judgement.missing:
+            self._check_signer(message)
         return judgement
 
     def replaces(self, message: Message, held: Message, tangle: MessageId) -> bool:
@@ -220,6 +217,21 @@ class Standing:
             doubtful.discard(spot.message)
             if not doubtful:
                 del self._doubtful[spot.tangle]
+
+    def _check_signer(self, message: Message) -> None:
+        """Raise ``InvalidMessage`` where a message that waits was signed by nobody who may, or that cannot be told.
+
+        It is not judged by this: whether its predecessors are right is a matter of every copy, and comes first.
+        """
+        if message.is_account:
+            raise InvalidMessage(Rule.PREV_UNPROVEN, "an account is taken without gaps alone")
+        if message.is_moot or message.account == ANY:
+            return
+        unknown, ring = self._ring(message.account, message.account_tips or ())
+        if unknown:
+            raise InvalidMessage(Rule.UNKNOWN_ACCOUNT, f"{min(unknown).message} is not proven")
+        if message.sigkey not in ring.keys:
+            raise InvalidMessage(Rule.SIGKEY_UNAUTHORISED, f"{message.sigkey} is no key of the account at its tips")
 
     # ---- judging -------------------------------------------------------------------------------------------------
 

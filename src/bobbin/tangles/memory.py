@@ -104,7 +104,11 @@ class MemoryStore:
         if admission is Admission.KNOWN:
             return self._compare(message, tangle)
         self._unproven.discard(message.id)
-        self._store(message, tangle)
+        self._store(message)
+        # As with real peers. In the modern mode a ghost stays one, though it be held without its data.
+        registry = self._ghosts.get(tangle)
+        if registry is not None:
+            registry.remove(message.id)
         return admission
 
     def add_modern(self, message: Message, tangle: MessageId) -> Admission:
@@ -117,7 +121,7 @@ class MemoryStore:
             return self._compare(message, tangle)
         if self.standing.admit(message, tangle).mark is Mark.WAITING and held is None:
             self._unproven.add(message.id)
-        self._store(message, tangle)
+        self._store(message)
         return Admission.ADDED if held is None else Admission.FILLED
 
     def _compare(self, message: Message, tangle: MessageId) -> Admission:
@@ -125,7 +129,7 @@ class MemoryStore:
         if not self.standing.replaces(message, self._held(message.id), tangle):
             return Admission.KNOWN
         self.delete(message.id)
-        self._store(message, tangle)
+        self._store(message)
         return Admission.REPLACED
 
     def load(self, messages: Iterable[Message]) -> None:
@@ -133,7 +137,7 @@ class MemoryStore:
         for message in messages:
             held = self._messages.get(message.id)
             if held is None or (message.has_data and not held.has_data):
-                self._store(message, message.id)
+                self._store(message)
             else:
                 self._compare(message, next(iter(message.places), message.id))
 
@@ -192,7 +196,7 @@ class MemoryStore:
             self.save_ghost(ghost.tangle, ghost.id, ghost.depth)
         return result
 
-    def _store(self, message: Message, tangle: MessageId) -> None:
+    def _store(self, message: Message) -> None:
         held = self._messages.pop(message.id, None)
         if held is not None and any(self.standing.is_full(root, held.id) for root in (held.id, *held.places)):
             # Only its data is new. Who has signed is proven already, and a copy need not be signed by the same.
@@ -204,9 +208,6 @@ class MemoryStore:
             structure = self.tangle(tangle_id)
             structure.add(message)
             self._tangles[tangle_id] = structure
-        registry = self._ghosts.get(tangle)
-        if registry is not None:
-            registry.remove(message.id)
         for spot, judgement in self.standing.came(message):
             if spot.message in self._unproven and judgement.mark is not Mark.WAITING:
                 self._settle(spot.message)

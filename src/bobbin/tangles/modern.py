@@ -94,7 +94,7 @@ class ModernSession:
         self.config: Final = config
         self._library: Final = library
         self._exchange: Final = Exchange(library)
-        self._news: Final = News(self._exchange, config.told_max)
+        self._news: Final = News(self._exchange, config.told_max, whole_accounts=True)
         self._work: Final = SpanWork(config.spans, library)
         self._runs: dict[tuple[MessageId, Role], ModernRun] = {}
         self._known: dict[MessageId, Range] = {}
@@ -274,7 +274,11 @@ class ModernSession:
                 self._effects.append(Send(Stop(tangle=ask.tangle, run=ask.run, reason="busy")))
             return False
         self._ignore(tangle, "yielded", "the peer began a run at the same time")
-        self._give_up(tangle, self._runs[tangle, Role.OPENER])
+        run = self._runs[tangle, Role.OPENER]
+        if run.step is not Step.ASKED:
+            # The peer has answered it before it began its own, so it would wait for this side for ever.
+            self._effects.append(Send(Stop(tangle=ask.tangle, run=run.number, reason="yielded")))
+        self._give_up(tangle, run)
         return True
 
     def _prepare(self, tangle: MessageId, run: ModernRun, frame: Answer | Turn) -> None:
@@ -413,8 +417,7 @@ class ModernSession:
         run.lacking.update(reply.lacking)
         # What has been let go since it was looked at is not sent, and says nothing about the accounts.
         lacking = [id for id in reply.lacking if id in structure]
-        seen = {id for picture in run.pictures.values() for id in picture.all_messages()}
-        common = {id for id in seen if id not in run.lacking and id in structure}
+        common = {id for id in self._work.common(run) if id in structure}
 
         def is_held(id: MessageId) -> bool:
             depth = structure.depth(id)
@@ -473,7 +476,11 @@ class ModernSession:
                 turns=run.turns,
             )
         )
-        for texts in self._news.serve(tangle, listens=run.remote_wish is not None):
+        listens = run.remote_wish is not None
+        if agreed and listens:
+            index = self._library.depths(tangle)
+            self._news.tell(tangle, self._surely_had(index.credentials_below(index.top + 1)))
+        for texts in self._news.serve(tangle, listens=listens):
             self._announce(tangle, texts)
         # Only this side knows what it could not take, so it is the one to ask for what proves it.
         needs_accounts = not run.attempt and _needs_accounts(run)

@@ -109,9 +109,12 @@ class Picture:
                 lacking.append(item.id)
             elif with_data not in only_theirs:
                 lacking.append(item.id)
-        for both in self._both(own_ghosts):
-            only_theirs.difference_update(both)
-        return Difference(lacking=tuple(lacking), wanted=tuple(sorted(only_theirs)))
+        ghosts = {short for both in self._both(own_ghosts) for short in both}
+        return Difference(
+            lacking=tuple(lacking),
+            wanted=tuple(sorted(only_theirs - ghosts)),
+            declined=not ghosts.isdisjoint(only_theirs),
+        )
 
     def difference(self, listed: Ids, own_ghosts: Iterable[MessageId]) -> "Difference":
         """What follows from all short ids that the peer has, each once."""
@@ -138,6 +141,8 @@ class Difference(Struct, frozen=True):
     """What the peer lacks: the message, or its data."""
     wanted: tuple[int, ...]
     """Short ids of what this side lacks."""
+    declined: bool
+    """The peer has something that is a ghost here."""
 
 
 def pack(shorts: Iterable[int]) -> bytes:

@@ -76,6 +76,8 @@ class ModernRun:
         self.decoders: dict[int, Decoder] = {}
         self.more: dict[int, int] = {}
         """How often more symbols were asked for, by span."""
+        self.resolved: set[int] = set()
+        """The spans of which this side has learnt both sets."""
         self.lacking: set[MessageId] = set()
         """What the peer is known to lack, or to have lacked before this side sent it."""
         self.shared_accounts: set[MessageId] = set()
@@ -106,10 +108,15 @@ class ModernRun:
         """Whether the peer wants what stands in a span."""
         return span.answerer_wants if self.role is Role.OPENER else span.opener_wants
 
+    def is_told(self, number: int) -> bool:
+        """Whether this side knows what the peer lacks of a span: it has found out, or the peer asks for all that."""
+        return number in self.resolved or self.wants_remote(self.spans[number])
+
     def check(self) -> None:
         """Assert what always holds."""
         assert (self.frame is not None) == (self.step is Step.PARCELS)
         assert self.step is Step.PARCELS or not (self.parcels_left or self.uncommitted)
         assert self.step is not Step.ASKED or self.role is Role.OPENER
         assert all(0 <= number < len(self.spans) for number in self.pictures)
+        assert self.resolved <= self.pictures.keys()
         assert all(low.high < high.low for low, high in zip(self.spans, self.spans[1:], strict=False))

@@ -10,12 +10,23 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from bobbin.errors import PeerError
-from bobbin.reconcile import Bulk, Decoder, Encoder, InconsistentSymbols, SharedId, Symbols, estimate, measure
+from bobbin.reconcile import (
+    Bulk,
+    Decoder,
+    Encoder,
+    InconsistentSymbols,
+    SharedId,
+    Symbols,
+    digest_rows,
+    estimate,
+    keyed_ids,
+    measure,
+)
 from bobbin.reconcile.symbols import SYMBOL_BYTES
 from bobbin.tangles.exchange import Library
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.modern_frames import SHORT_BYTES, Form, MalformedModernFrame, Part
-from bobbin.tangles.modern_index import DepthIndex
+from bobbin.tangles.modern_index import DepthIndex, digest_of
 from bobbin.tangles.modern_spans import (
     Difference,
     Picture,
@@ -104,9 +115,28 @@ class SpanWork:
                 reply.lacking.update(dict.fromkeys(id for id in found if id not in run.lacking))
 
     def ghosts(self, tangle: MessageId, run: ModernRun) -> bytes:
-        """Short ids of what this side will not have again."""
-        pairs = both_shorts(run.key, list(self._library.ghosts(tangle)))
-        return pack(with_data for with_data, _ in pairs)
+        """Short ids of what this side will not have again; of what it holds without its data, those of that as well."""
+        ids = list(self._library.ghosts(tangle))
+        structure = self._library.tangle(tangle)
+        named: list[int] = []
+        for id, (with_data, without) in zip(ids, both_shorts(run.key, ids), strict=True):
+            is_held = structure is not None and id in structure
+            named += (with_data, without) if is_held else (with_data,)
+        return pack(named)
+
+    def common(self, run: ModernRun) -> set[MessageId]:
+        """What both sides have in the spans, as far as this side can know it.
+
+        Of a span that the peer does not want, only whoever resolves it learns what the peer has there.
+        """
+        told = [picture for number, picture in run.pictures.items() if run.is_told(number)]
+        found = {id for picture in told for id in picture.all_messages() if id not in run.lacking}
+        if found and run.remote_ghosts:
+            # What the peer has let go for good it does not have, and does not ask for either.
+            # One that it holds without its data it names in both forms.
+            ghosts = _named(run, found, has_data=True)
+            found -= ghosts - _named(run, ghosts, has_data=False)
+        return found
 
     def still_missing(self, tangle: MessageId, run: ModernRun) -> int:
         """How much of what was wanted is not here now."""
@@ -186,15 +216,24 @@ class SpanWork:
     def _resolve(self, run: ModernRun, number: int, difference: Difference, reply: Reply) -> None:
         """Both sets of a span are known: send what the peer lacks and wants, want what this side lacks and wants."""
         span = run.spans[number]
+        run.resolved.add(number)
+        # What is not wanted for that reason alone would seem to be here.
+        reply.names_ghosts |= difference.declined
         if run.wants_own(span):
             reply.wants += difference.wanted
             run.wanted.update(difference.wanted)
         lacking = difference.lacking
         if lacking and run.remote_ghosts:
-            pairs = both_shorts(run.key, lacking)
-            lacking = tuple(
-                id for id, (with_data, _) in zip(lacking, pairs, strict=True) if with_data not in run.remote_ghosts
-            )
-        run.lacking.update(difference.lacking)
+            ghosts = _named(run, set(lacking), has_data=True)
+            lacking = tuple(id for id in lacking if id not in ghosts)
+        # Whether the peer has a ghost of its own without its data is seen from the name that it gives it.
+        run.lacking.update(lacking)
         if run.wants_remote(span):
             reply.lacking.update(dict.fromkeys(lacking))
+
+
+def _named(run: ModernRun, ids: set[MessageId], *, has_data: bool) -> set[MessageId]:
+    """Those of some messages that the peer has named among its ghosts, in this form."""
+    some = list(ids)
+    shorts = keyed_ids(run.key, digest_rows([digest_of(id, has_data=has_data) for id in some])).tolist()
+    return {id for id, short in zip(some, shorts, strict=True) if short in run.remote_ghosts}

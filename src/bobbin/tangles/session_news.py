@@ -26,9 +26,11 @@ class _Audience:
 class News:
     """The news of one stream, for all its tangles."""
 
-    def __init__(self, exchange: Exchange, told_max: int) -> None:
+    def __init__(self, exchange: Exchange, told_max: int, *, whole_accounts: bool = False) -> None:
+        """``whole_accounts``: every account message goes along that the peer is not known to have."""
         self._exchange: Final = exchange
         self._told_max: Final = told_max
+        self._whole_accounts: Final = whole_accounts
         self._audiences: dict[MessageId, _Audience] = {}
         self._fresh_accounts: dict[MessageId, None] = {}
         """Account messages that came while this stream was open: a later message may need one."""
@@ -91,16 +93,18 @@ class News:
         return texts
 
     def _account_of(self, tangle: MessageId, audience: _Audience, message: Message) -> list[bytes]:
-        """Account messages that the peer cannot have and needs for this one: a key that is new, for its first message.
+        """Account messages that the peer needs for this one and cannot have: a key that is new, for its first message.
 
-        A pzp peer leaves them out and has the message refused.
+        Or all that it may not have: somebody writes here for the first time, and their account is older than the
+        stream. A pzp peer leaves them out and has the message refused.
         """
-        if not self._fresh_accounts or message.account_tips is None:
+        if message.account_tips is None or not (self._fresh_accounts or self._whole_accounts):
             return []
-        needed = self._exchange.account_messages_for([message.id])
-        fresh = [id for id in needed if id in self._fresh_accounts and id not in audience.told]
-        self.tell(tangle, fresh)
-        return [held.raw for held in map(self._exchange.message, fresh) if held is not None]
+        needed = [id for id in self._exchange.account_messages_for([message.id]) if id not in audience.told]
+        if not self._whole_accounts:
+            needed = [id for id in needed if id in self._fresh_accounts]
+        self.tell(tangle, needed)
+        return [held.raw for held in map(self._exchange.message, needed) if held is not None]
 
     def _bound(self, ids: dict[MessageId, None]) -> None:
         """Forget the oldest. What waited so long is found by the next run."""

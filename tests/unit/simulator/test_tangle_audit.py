@@ -2,12 +2,17 @@
 
 from random import Random
 
+import pytest
+
 from bobbin.simulator.tangle_audit import audit, audit_upkeep
 from bobbin.simulator.tangle_keepers import MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
 from bobbin.simulator.tangle_truth import Truth
+from bobbin.tangles import accounts, compose
 from bobbin.tangles.goals import parse_goal
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message, MessageId, from_json
+from bobbin.tangles.tangle import Tangle
 
 
 def honest() -> tuple[Person, MemoryKeeper, Truth, list[Message]]:
@@ -41,6 +46,28 @@ def test_what_should_not_be_there_is_named() -> None:
     keeper.store.delete(last.id)
     keeper.store.load([from_json(value)])  # type: ignore[arg-type]
     assert any("not what it names" in wrong for wrong in audit(keeper, truth, [person]))
+
+
+def test_a_key_that_was_added_without_having_agreed_signs_in_nine_phases_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 6561: real peers do not ask whether a key has agreed, so what it signs is kept there."""
+    person, keeper, truth, messages = honest()
+    key, other = Keypair.from_words("never asked"), Keypair.from_words("never added")
+    account, feed = Tangle(person.account, [person.root]), Tangle(messages[1].id, messages[1:])
+    with monkeypatch.context() as careless:
+        careless.setattr(accounts, "is_consent", lambda *_: True)
+        agreed = accounts.consent(key, messages[1].id)
+        added = compose.account_add(person.keys[0], account, key=key.public, consent=agreed)
+    keyed = Tangle(person.account, [person.root, added])
+    posts = [
+        compose.post(one, {"text": one.public}, account=keyed, domain=FEED, tangles=[feed]) for one in (key, other)
+    ]
+    keeper.store.load([added, posts[0]])
+    assert list(audit(keeper, truth, [person])) == []
+    assert any("never of its account" in wrong for wrong in audit(keeper, truth, [person], modern=True))
+    keeper.store.load([posts[1]])
+    assert any("never of its account" in wrong for wrong in audit(keeper, truth, [person]))
 
 
 def test_upkeep_that_goes_too_far_is_found() -> None:

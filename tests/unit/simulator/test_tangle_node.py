@@ -7,12 +7,15 @@ from typing import NoReturn
 import pytest
 
 from bobbin.errors import ResourceError
+from bobbin.simulator.tangle_audit import audit
 from bobbin.simulator.tangle_keepers import DiskKeeper, MemoryKeeper
 from bobbin.simulator.tangle_node import TangleNode, after_commit
 from bobbin.simulator.tangle_people import FEED, Pen, Person
+from bobbin.simulator.tangle_truth import Truth
 from bobbin.simulator.world import Broken
 from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.session_effects import Commit
+from tests.support.tangle_messages import Author
 
 
 def fail(message: str) -> NoReturn:
@@ -85,3 +88,25 @@ def test_a_power_cut_in_a_commit_leaves_all_of_it_or_nothing() -> None:
         node.recover()
     node.check()
     keeper.close()
+
+
+def test_what_was_let_go_for_good_is_noted_beside_the_keeper() -> None:
+    keeper, author = MemoryKeeper(), Author()
+    node = TangleNode("node", keeper, [], fail)
+    feed = author.set_feed(8)
+    for message in [*author.account_messages, *feed]:
+        node.put(message, author.account.id if message.is_account else feed[0].id)
+    node.set_goal(feed[0].id, parse_goal("set"))
+    node.collect()
+    assert list(node.let_go[feed[0].id].depths) == list(keeper.ghosts(feed[0].id)) != []
+    first, *others = (message for message in feed if message.id in keeper.ghosts(feed[0].id))
+    for message, modern in ((first, True), (others[0], False)):
+        commit = Commit(token=1, tangle=feed[0].id, messages=(message.erased(),), modern=modern)
+        assert node.perform(commit).added == (message.id,)
+        assert (message.id in node.let_go[feed[0].id]) is modern, "a real peer forgets a ghost that it holds"
+    # A keeper that forgets as well is found out.
+    keeper.store.load([first])
+    keeper.store._ghosts.clear()
+    wrong = f"{first.id} was let go for good, and is back with its data"
+    assert wrong in list(audit(keeper, Truth(), [], let_go=node.let_go))
+    assert wrong not in list(audit(keeper, Truth(), []))

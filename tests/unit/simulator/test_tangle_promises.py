@@ -4,7 +4,17 @@ from random import Random
 
 from bobbin.simulator.tangle_keepers import SPAN, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import Seen, _let_go, needed_from, owed, top_of, unproven, view_of, wanted_from
+from bobbin.simulator.tangle_promises import (
+    Seen,
+    _let_go,
+    hears,
+    needed_from,
+    owed,
+    top_of,
+    unproven,
+    view_of,
+    wanted_from,
+)
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.message import Message, MessageId
@@ -83,3 +93,48 @@ def test_what_the_oldest_kept_message_claims_to_come_after_is_let_go_with_the_ol
     assert _let_go(parse_goal("newest-3"), view) == {"root", "beside", "deeper"}
     assert _let_go(parse_goal("newest-1"), view) == {"root", "a backwards one", "beside"}
     assert _let_go(parse_goal("all"), view) == frozenset()
+
+
+def _with_new_key() -> tuple[Person, MemoryKeeper, Truth, list[Message]]:
+    """A feed of which the last message is signed with a key that was added in between: that is the last but one."""
+    person, keeper, truth, messages = feed_of(2)
+
+    def take_down(message: Message, tangle: MessageId) -> None:
+        assert keeper.put(message, tangle) is None
+        truth.learn(message)
+        messages.append(message)
+
+    pen = Pen(Random(3), keeper, take_down)
+    pen.add_key(person)
+    pen._append(person, person.keys[1], FEED, {"text": "signed anew"})
+    return person, keeper, truth, messages
+
+
+def test_what_neither_side_can_prove_the_account_of_is_not_owed() -> None:
+    person, whole, truth, messages = _with_new_key()
+    feed, key, last = person.feeds[FEED], messages[-2], messages[-1]
+    waits, wants = MemoryKeeper(), MemoryKeeper()
+    waits.store.load(message for message in messages if message is not key)
+    for message in messages[:3]:
+        wants.put(message, next(iter(message.places), message.id))
+    wants.set_goal(feed, parse_goal("newest-1"))
+    assert [last.id in line for line in owed(wants, whole, feed, truth)] == [True]
+    assert owed(wants, waits, feed, truth) == [], "the neighbour has taken it in nine phases, and waits for the key"
+    wants.put(key, person.account)
+    assert [last.id in line for line in owed(wants, waits, feed, truth)] == [True]
+
+
+def test_news_must_come_where_the_account_can_be_told() -> None:
+    person, whole, truth, messages = _with_new_key()
+    del person
+    last = messages[-1]
+    nothing, knows = MemoryKeeper(), MemoryKeeper()
+    for message in messages[:-1]:
+        knows.put(message, next(iter(message.places), message.id))
+    assert hears([whole, nothing], [True], last, truth), "the account goes along"
+    assert not hears([whole, nothing], [False], last, truth), "not in nine phases"
+    assert hears([whole, knows], [False], last, truth)
+    assert hears([whole, nothing, nothing], [True, True], last, truth)
+    assert not hears([whole, nothing, knows], [False, True], last, truth), "it does not get as far as that"
+    assert hears([whole, knows, nothing], [False, True], last, truth)
+    assert not hears([nothing, nothing], [True], last, truth)

@@ -451,14 +451,18 @@ def test_from_a_modern_peer_only_predecessors_may_be_missing() -> None:
     found = store.standing.admit(crafted(ALICE, MOOT.id, 3, [], tangles=place), MOOT.id)
     assert found == Judgement(Mark.WAITING, missing=frozenset({Spot(MOOT.id, POSTS[1].id)}))
     # A stranger who claims tips that nobody knows gets no place to wait in.
-    claim = Author("mallory").sign(
-        {"text": "junk"},
-        {"account": ROOT.id, "accountTips": [POSTS[3].id], "tangles": place, "domain": "post"},
+    # Nor does one who claims tips that everybody knows, under which they have no key; in whichever tangle it came.
+    claim, forged = (
+        crafted(Author("mallory"), MOOT.id, 3, [], account=ROOT.id, accountTips=[tip], tangles=place)
+        for tip in (POSTS[3].id, ROOT.id)
     )
     add = adding(ALICE.key, BOB)
     gap = adding(ALICE.key, CAROL, add)
     for message, tangle, rule in [
         (claim, MOOT.id, Rule.UNKNOWN_ACCOUNT),
+        (claim, claim.id, Rule.UNKNOWN_ACCOUNT),
+        (forged, MOOT.id, Rule.SIGKEY_UNAUTHORISED),
+        (forged, forged.id, Rule.SIGKEY_UNAUTHORISED),
         (gap, ROOT.id, Rule.PREV_UNKNOWN),
         (add.erased(), ROOT.id, Rule.PREV_UNPROVEN),
     ]:

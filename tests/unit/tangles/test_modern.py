@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from bobbin.errors import UsageError
+from bobbin.reconcile.estimate import COUNTERS
 from bobbin.tangles import compose, modern_frames
 from bobbin.tangles.accounts import consent
 from bobbin.tangles.errors import Rule
@@ -489,7 +490,7 @@ def test_a_peer_that_always_asks_for_more_is_cut_short() -> None:
     assert "Form.SYMBOLS" in repr(effects)
     forms: list[str] = []
     for _ in range(20):
-        bulk = bytes([0, 2] * 128)
+        bulk = bytes([0, 2] * (COUNTERS // 2))
         turn = Turn(tangle=id_bytes(tangle), run=1, parts=(Part(0, Form.MORE, 51, bulk),))
         text = repr(answerer.step(Received(turn)))
         forms += [form for form in ("SYMBOLS", "LIST", "too-many-turns", "out-of-turn") if f"{form}" in text]

@@ -87,6 +87,8 @@ def test_ghosts_are_not_wanted() -> None:
     peer = Picture(_KEY, _items(_IDS, {_IDS[1]}))
     difference = Picture(_KEY, []).difference(peer.ids, _IDS[:2])
     assert set(peer.messages(difference.wanted)) == set(_IDS[2:])
+    assert difference.declined
+    assert not Picture(_KEY, []).difference(peer.ids[2:], _IDS[:2]).declined, "they are elsewhere, or nowhere"
 
 
 def test_a_picture_tells_messages_by_their_short_ids() -> None:

@@ -15,6 +15,17 @@ def test_each_side_knows_its_own_wants() -> None:
     assert (answerer.wants_own(span), answerer.wants_remote(span)) == (False, True)
 
 
+def test_what_a_peer_does_not_want_is_known_to_who_resolves() -> None:
+    run = ModernRun(Role.ANSWERER, 1, bytes(8))
+    run.spans = (
+        Span(0, 3, opener_wants=False, answerer_wants=True),
+        Span(4, 4, opener_wants=True, answerer_wants=True),
+    )
+    assert [run.is_told(number) for number in (0, 1)] == [False, True]
+    run.resolved.add(0)
+    assert run.is_told(0)
+
+
 def test_an_empty_reply_says_nothing() -> None:
     assert Reply().is_empty
     assert not Reply(parts=[Part(0, Form.LIST)]).is_empty
@@ -36,6 +47,10 @@ def test_invariants_are_noticed() -> None:
     with pytest.raises(AssertionError):
         answerer.check()
     answerer.step = Step.WAITING
+    answerer.resolved.add(0)
+    with pytest.raises(AssertionError):
+        answerer.check()
+    answerer.resolved.clear()
     answerer.spans = (
         Span(4, 9, opener_wants=True, answerer_wants=True),
         Span(3, 3, opener_wants=True, answerer_wants=True),

@@ -165,3 +165,36 @@ def test_ghosts_are_named_by_their_short_ids() -> None:
     named = SpanWork(SpanLimits(), ModernView(store)).ghosts(_TANGLE, run)
     whole = Picture(_KEY, ModernView(_store(_REPLIES)).depths(_TANGLE).items(1, 1))
     assert whole.messages([int.from_bytes(named, "little")]) == [_REPLIES[9].id]
+
+
+def test_what_both_have_is_what_the_peer_neither_lacks_nor_has_let_go() -> None:
+    opener, opening = _side(Role.OPENER, _REPLIES[:9])
+    answerer, answering = _side(Role.ANSWERER, _REPLIES[:1] + _REPLIES[4:])
+    answering.marks = opening.marks
+    assert answerer.common(answering) == set(), "nothing has been looked at"
+    listed = answerer._listed(_TANGLE, answering, 0)
+    opener.hear(_TANGLE, opening, listed, Reply())
+    assert opener.common(opening) == _ids(_REPLIES[4:9])
+    # The answerer hears what is wanted of it; all else of the span the opener has.
+    answering.lacking = _ids(_REPLIES[9:])
+    assert answerer.common(answering) == _ids(_REPLIES[4:9])
+    store = _store([])
+    store.save_ghost(_TANGLE, _REPLIES[5].id, 1)
+    ghosts = SpanWork(SpanLimits(), ModernView(store)).ghosts(_TANGLE, answering)
+    answering.remote_ghosts.add(int.from_bytes(ghosts, "little"))
+    assert answerer.common(answering) == _ids(_REPLIES[4:9]) - {_REPLIES[5].id}
+    # Where the opener wants nothing, it says nothing.
+    answering.spans = (Span(1, 1, opener_wants=False, answerer_wants=True),)
+    assert answerer.common(answering) == set()
+
+
+def test_whoever_does_not_want_a_ghost_names_it() -> None:
+    answerer, answering = _side(Role.ANSWERER, _REPLIES[:9])
+    listed = answerer._listed(_TANGLE, answering, 0)
+    _, run = _side(Role.OPENER, [])
+    store, reply = _store(_REPLIES[:4]), Reply()
+    SpanWork(SpanLimits(), ModernView(store)).hear(_TANGLE, run, listed, reply)
+    assert not reply.names_ghosts
+    store.save_ghost(_TANGLE, _REPLIES[6].id, 1)
+    SpanWork(SpanLimits(), ModernView(store)).hear(_TANGLE, run, listed, reply)
+    assert reply.names_ghosts

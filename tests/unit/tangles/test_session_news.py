@@ -58,6 +58,22 @@ def test_a_key_that_came_meanwhile_goes_along_once() -> None:
     assert news.came([second.id]) == [(feed[0].id, [second.raw])]
 
 
+def test_an_account_goes_along_once_where_the_peer_may_not_have_it() -> None:
+    author, other = Author(), Author("bob")
+    thread = author.star(0)
+    key = other.add_key("later")
+    first = other.say("first", Tangle(thread[0].id, thread))
+    second = other.say("second", Tangle(thread[0].id, [*thread, first]))
+    known = author.say("known", Tangle(thread[0].id, [*thread, first, second]))
+    everything = [*author.account_messages, *other.account_messages, *thread, first, second, known]
+    news = News(Exchange(store_of(everything, {})), 100, whole_accounts=True)
+    news.serve(thread[0].id, listens=True)
+    news.tell(thread[0].id, [author.account.id])
+    assert news.came([first.id]) == [(thread[0].id, [other.account.raw, key.raw, first.raw])]
+    assert news.came([second.id]) == [(thread[0].id, [second.raw])]
+    assert news.came([known.id]) == [(thread[0].id, [known.raw])]
+
+
 def test_memory_is_bounded() -> None:
     author = Author()
     messages = author.line(5)
