@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from msgspec import structs
 
+from bobbin.datalog.canonicalise import identifier
 from bobbin.interlace.assembly import Assembly
 from bobbin.interlace.choice import Strategy
 from bobbin.interlace.claim_index import ClaimIndex
@@ -21,13 +22,20 @@ from bobbin.interlace.learned import Learned
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Advertisement, Delivered, Partition, Setup, Transfer
+from bobbin.interlace.negotiation import Negotiation
 from bobbin.interlace.offers import News, Offers, Questions
+from bobbin.interlace.reasons import Abort
 from bobbin.interlace.reconciliation import Changed, Part, Sketched, Standing
 from bobbin.interlace.rounds import Round
+from bobbin.interlace.setup import agree_plan, check_peer_setup
 from bobbin.interlace.sketching import SketchTelling
 from bobbin.interlace.ticks import Ticks
 from bobbin.interlace.transfer import Account, TransferPhase
 from bobbin.interlace.wants import FindAbsent, Wants
+from bobbin.policy.executables import Budgets, LocalPolicy, PolicyCache
+from bobbin.policy.modules import Query, Selector, receive_selector
+from bobbin.policy.operands import Index, other
+from bobbin.policy.plan import Plan
 from bobbin.records import tai
 from bobbin.simulator.batch import run_block
 
@@ -39,6 +47,7 @@ _load_sendable = Epoch.load_sendable
 _opening = Offers.opening
 _update = Wants.update
 _changed = Assembly.changed
+_hear_setup = Negotiation.hear_setup
 
 
 def _send_whatever_is_stored(self: Epoch, record: str) -> bytes | None:
@@ -201,6 +210,31 @@ def _forget_what_is_gone(self: Assembly, news: News, peer: Standing) -> Advertis
     return structs.replace(block, part=structs.replace(block.part, removed=()))
 
 
+def _named(selector: Selector, name: str) -> Selector:
+    return structs.replace(selector, lacegram=structs.replace(selector.lacegram, identifier=name))
+
+
+def _take_a_module_under_any_name(
+    self: PolicyCache, plan: Plan, index: Index, *, own: Selector, peer_module: bytes, query: Query | None = None
+) -> LocalPolicy:
+    peer = _named(receive_selector(peer_module, identifier(peer_module)), plan.operand(other(index)).module)
+    return LocalPolicy(plan, index, own=own, peer=peer, query=query, budgets=self._budgets)
+
+
+def _stand_in_for_a_module(self: Negotiation, message: Setup) -> None:
+    try:
+        _hear_setup(self, message)
+    except Abort:
+        if message.module is not None or self._peer_module is not None:
+            raise
+        own, config = self._own_setup, self._config
+        check_peer_setup(message, own=own, own_party=config.own, peer_party=config.peer)
+        self._peer_module = self._selector.canonical
+        self._plan = agree_plan(own, message, config.parameters)
+        peer = _named(self._selector, message.operand.module)
+        self._policy = LocalPolicy(self._plan, own.index, own=self._selector, peer=peer, query=None, budgets=Budgets())
+
+
 MUTANTS: Final[Mapping[str, tuple[type, str, Callable[..., object]]]] = {
     "sends whatever is stored": (Epoch, "load_sendable", _send_whatever_is_stored),
     "serves from an old evaluation": (InterlaceMachine, "_serve", _serve_from_an_old_evaluation),
@@ -229,6 +263,8 @@ MUTANTS: Final[Mapping[str, tuple[type, str, Callable[..., object]]]] = {
     "makes symbols of something else": (SketchTelling, "_produce", _sketch_more_than_is_offered),
     "goes on after a fallback": (Dialogue, "_restart", _never_fall_back),
     "keeps quiet about what is gone": (Assembly, "changed", _forget_what_is_gone),
+    "takes a module under any name": (PolicyCache, "prepare", _take_a_module_under_any_name),
+    "runs its own module for one that never came": (Negotiation, "hear_setup", _stand_in_for_a_module),
 }
 
 

@@ -79,6 +79,8 @@ def test_a_world_is_its_seed_in_every_process() -> None:
         ("makes symbols of something else", range(43, 50)),
         ("goes on after a fallback", range(110, 111)),
         ("keeps quiet about what is gone", range(49, 50)),
+        ("takes a module under any name", range(315, 316)),
+        ("runs its own module for one that never came", range(34, 35)),
     ],
 )
 def test_the_worlds_find_a_machine_with_a_fault(fault: str, seeds: range) -> None:

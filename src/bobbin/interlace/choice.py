@@ -132,9 +132,9 @@ def prices(situation: Situation) -> dict[Strategy, int | None]:
 def symbols_for(difference: int) -> int:
     """How many symbols to tell for an estimated difference.
 
-    A difference needs 1.4 to 1.8 symbols for each of its claims, and the estimate is off by a twelfth.
+    A difference needs 1.4 to 1.8 symbols for each of its claims, and the estimate is off by an eighth.
     """
-    return 6 + (163 * difference) // 100 + 3 * isqrt(difference)
+    return 6 + (175 * difference) // 100 + 3 * isqrt(difference)
 
 
 def price_of_sketch(difference: int) -> int:

@@ -1,8 +1,8 @@
-"""How much two sets differ, roughly, from a few hundred bytes.
+"""How much two sets differ, roughly, from some two hundred bytes.
 
-Each id adds one to one of 256 counters, or takes one away. Where both sets have an id, the difference of their
+Each id adds one to one of 128 counters, or takes one away. Where both sets have an id, the difference of their
 counters does not feel it, so the sum of the squared differences is about the size of the difference (a count sketch
-read as a second moment; the standard error is a twelfth, however large the sets are).
+read as a second moment; the standard error is an eighth, however large the sets are).
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bobbin.errors import PeerError
 from bobbin.reconcile.short_ids import Ids
 
-COUNTERS: Final = 256
+COUNTERS: Final = 128
 _COUNTER_BYTES_MAX: Final = 9
 _BATCH: Final = 65_536
 

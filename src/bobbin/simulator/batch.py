@@ -19,6 +19,7 @@ from bobbin.simulator.membership_world import MembershipWorld
 from bobbin.simulator.raft_world import RaftWorld
 from bobbin.simulator.reactive_world import ReactiveWorld
 from bobbin.simulator.tangle_world import TangleWorld
+from bobbin.simulator.transaction_world import TransactionWorld
 from bobbin.simulator.world import Broken
 
 BLOCK: Final = 50
@@ -74,6 +75,11 @@ def make_members(seed: int, *, is_traced: bool = False) -> SeededWorld:
     return MembershipWorld(seed, is_traced=is_traced)
 
 
+def make_transactions(seed: int, *, is_traced: bool = False) -> SeededWorld:
+    """Shards that do things together."""
+    return TransactionWorld(seed, is_traced=is_traced)
+
+
 WORLDS: Final[Mapping[str, MakeWorld]] = MappingProxyType(
     {
         "interlace": make_exchanges,
@@ -81,6 +87,7 @@ WORLDS: Final[Mapping[str, MakeWorld]] = MappingProxyType(
         "reactive": make_mirrors,
         "raft": make_clusters,
         "membership": make_members,
+        "transactions": make_transactions,
     }
 )
 """Worlds of machines, by name."""

@@ -186,14 +186,8 @@ class Witness:
     # ---- setup and hello ------------------------------------------------------------------------------------------
 
     def _begin_epoch(self, notice: Negotiated) -> None:
-        terms = work_out(
-            self._negotiated,
-            self.config,
-            notice,
-            query=self._query,
-            modules=self._ground.modules,
-            expect=self._expect,
-        )
+        said, modules = self._negotiated, self._ground.modules
+        terms = work_out(said, self.config, notice, query=self._query, modules=modules, expect=self._expect)
         self._begin_loop()
         self._terms = terms
         self._own_tick_ns = self._peer_tick_ns = terms.start_ns
@@ -267,7 +261,8 @@ class Witness:
         match message:
             case Setup():
                 self._expect(message.operand.origin == self.config.own.origin(message.index), "an origin of one's own")
-                self._negotiated.own_setup = message
+                wrong = self._negotiated.say_setup(message, self._ground.modules)
+                self._expect(wrong is None, str(wrong))
                 self._idle = False
             case Hello():
                 self._expect(message.signer in (None, self.config.own.verifier), "a signer with proof")
@@ -428,7 +423,7 @@ class Witness:
             return
         match message:
             case Setup():
-                self._negotiated.peer_setup = message
+                self._must_end = self._negotiated.hear_setup(message, self._ground.modules)
             case Hello():
                 self._negotiated.peer_hello = message
             case Advertise():

@@ -174,7 +174,9 @@ class SketchModel:
         if part is None:
             bare = Advertise(records=block.records, partitions=block.partitions)
             return misanswers(bare, asked, offered, source=self._source)
-        if block.partitions or block.lists or block.narrows:
+        if block.partitions:
+            # Questions may stand there: whoever tells in its own way may have been told plainly. A peer that has not
+            # told so ends the exchange over them, which no honest one leads to.
             return "partitions stand where they have no place"
         return self._misstates(part, block.records, offered, claims, held)
 

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from bobbin import profile
+from bobbin.datalog.canonicalise import identifier
 from bobbin.interlace.config import Config
 from bobbin.interlace.effects import Negotiated
 from bobbin.interlace.limits import NAMES, VALUE_MAX, Limits
@@ -43,6 +44,31 @@ class Said(Struct, kw_only=True):
     own_hello: Hello | None = None
     peer_hello: Hello | None = None
 
+    def say_setup(self, setup: Setup, modules: dict[str, bytes]) -> str | None:
+        """Our operand; returns what is wrong with its module."""
+        self.own_setup = setup
+        return _keep(setup, modules)
+
+    def hear_setup(self, setup: Setup, modules: dict[str, bytes]) -> str | None:
+        """The peer's operand; returns why nobody may go on after it."""
+        self.peer_setup = setup
+        return _keep(setup, modules)
+
+
+def _keep(setup: Setup, modules: dict[str, bytes]) -> str | None:
+    """Keep the module that a setup brings; returns what is wrong with it.
+
+    It is here from now on, even if the link ends before a plan is agreed on: "The binding supplies canonical module
+    bytes when the peer does not already have them", and what has them is the side, not the link. A name has only one
+    text, so bytes under another name are never kept.
+    """
+    if setup.module is None:
+        return None
+    if identifier(setup.module) != setup.operand.module:
+        return "a module has another name than its bytes"
+    modules[setup.operand.module] = setup.module
+    return None
+
 
 def work_out(
     said: Said,
@@ -53,7 +79,10 @@ def work_out(
     modules: dict[str, bytes],
     expect: Callable[[bool, str], None],
 ) -> Terms:
-    """The terms that follow from what both sides have said. ``expect`` is told what must hold for there to be any."""
+    """The terms that follow from what both sides have said. ``expect`` is told what must hold for there to be any.
+
+    ``modules``: what setups have brought to this side, on any link, by name.
+    """
     own_setup, peer_setup, own, peer = said.own_setup, said.peer_setup, said.own_hello, said.peer_hello
     assert own_setup is not None, "a plan is agreed after both setups"
     assert peer_setup is not None, "a plan is agreed after both setups"
@@ -95,9 +124,7 @@ def work_out(
 def _policy(
     own: Setup, peer: Setup, query: str | None, modules: dict[str, bytes], expect: Callable[[bool, str], None]
 ) -> LocalPolicy:
-    for setup in (own, peer):
-        if setup.module is not None:
-            modules[setup.operand.module] = setup.module
+    expect(own.operand.module in modules, "a setup brings its own module")
     expect(peer.operand.module in modules, "a module was supplied once before it is used")
     module, theirs = modules[own.operand.module], modules[peer.operand.module]
     return policy_of(module, theirs, own.operand.origin, peer.operand.origin, query)

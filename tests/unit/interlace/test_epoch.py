@@ -347,5 +347,5 @@ def test_a_sketch_tells_times_only_where_advertisements_do(schema: Schema, *, te
     (probe,) = [part for part in parts if isinstance(part, Probe)]
     assert bool(probe.cuts) is tells_moments
     assert any(isinstance(part, Ranged) for part in parts) is False, "what differs is at both ends"
-    younger = meet(records(200), records(320), schema=schema, share=5, right={"share": 9})
+    younger = meet(records(400), records(480), schema=schema, share=5, right={"share": 9})
     assert younger.run()[0].strategies[0] == ("ranges" if tells_moments else "sketch")

@@ -19,12 +19,13 @@ from bobbin.interlace.reconciliation import (
     Standing,
     Supplied,
 )
+from bobbin.reconcile.estimate import COUNTERS
 from bobbin.simulator.hostile_sketches import TWISTS
 from tests.unit.simulator.exchanges import Setting, note
 
 PARTS: list[Part] = [
     Standing(count=3, root=bytes(32), held=bytes(16)),
-    Probe(bulk=bytes(256), cuts=(Cut(moment=5, sum=7),)),
+    Probe(bulk=bytes(COUNTERS), cuts=(Cut(moment=5, sum=7),)),
     Sketched(first=0, raw=bytes(80)),
     Ranged(moment=9, ids=bytes(24)),
     Lacking(ids=bytes(24)),

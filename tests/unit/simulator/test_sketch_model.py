@@ -25,6 +25,7 @@ from bobbin.interlace.reconciliation import (
     Supplied,
 )
 from bobbin.interlace.schema import Schema
+from bobbin.reconcile.estimate import COUNTERS
 from bobbin.simulator import sketch_model
 from bobbin.simulator.claim_model import Table
 from bobbin.simulator.sketch_model import SketchModel
@@ -107,7 +108,7 @@ def model_of(numbers: range) -> tuple[SketchModel, Table]:
     "block",
     [
         Advertise(part=Probe(bulk=b"", cuts=())),
-        Advertise(part=Probe(bulk=bytes(256), cuts=(Cut(moment=3, sum=1),))),
+        Advertise(part=Probe(bulk=bytes(COUNTERS), cuts=(Cut(moment=3, sum=1),))),
         Advertise(part=Changed()),
         Advertise(part=Compared()),
         Advertise(part=Supplied()),
