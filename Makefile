@@ -1,7 +1,7 @@
 # Every target sets up what it needs and is quick when that is done. `make help` lists them.
 #
 #   PYTHON=…         the interpreter to build .venv with (3.11 or newer; found by itself otherwise)
-#   SEED=…           the world `make simulate` replays;  WORLD=…  store (on a disk that fails), interlace, tangles, reactive, raft or membership
+#   SEED=…           the world `make simulate` replays;  WORLD=…  store (on a disk that fails), interlace, tangles, reactive, raft, membership or transactions
 #   FUZZ_SECONDS=…   time per fuzz target;  FUZZ=…  only these targets;  FUZZ_GROW=1  keep new inputs in the corpus
 #   ONLY=…           only these questions of `make evidence` or `make bench`
 #   UPGRADE=1        let `make lock` move to newer versions
@@ -98,7 +98,7 @@ bench-%: setup git node ## one benchmark
 fuzz: setup-fuzz ## fuzz every decoder for FUZZ_SECONDS each
 	$(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_GROW),--grow) $(FUZZ)
 
-simulate: setup ## replay the world of SEED; WORLD=interlace, tangles, reactive, raft or membership for machines
+simulate: setup ## replay the world of SEED; WORLD=interlace, tangles, reactive, raft, membership or transactions for machines
 	$(PY) -m bobbin.simulator --world $(WORLD) --seed $(SEED)
 
 rewrite: setup ## renew the golden files; review the diff

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demo import exchange, network, pipeline, records
+from demo import cluster, exchange, network, pipeline, records
 from demo.tour import Tour, styled
 
 KEPT = Path(__file__).resolve().parents[1] / "build" / "demo"
@@ -36,6 +36,7 @@ def main() -> int:
         exchange.trust_evidence(tour)
         exchange.attest(tour)
         network.over_the_network(tour)
+        cluster.survive(tour)
         pipeline.in_bulk(tour, kept)
         care(tour)
         return tour.end()

@@ -9,11 +9,12 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
@@ -60,8 +61,8 @@ class NeverSoError(AssertionError):
     """What was waited for did not come about."""
 
 
-class Nodes:
-    """The processes, by name."""
+class NodeProcesses(ABC):
+    """The processes, by name; each serves what is in its folder."""
 
     def __init__(self, folder: Path, timeouts: Timeouts) -> None:
         self.timeouts: Final = timeouts
@@ -72,38 +73,13 @@ class Nodes:
         self._folder: Final = folder
         self._running: Final[dict[str, subprocess.Popen[str]]] = {}
 
+    @abstractmethod
     async def create(self) -> None:
         """Make the folders."""
-        ports = dict(zip(self.names, free_ports(NODES), strict=True))
-        made = []
-        for name, port in ports.items():
-            address = f"tls:{HOST}:{await self.network.open(name, port)}"
-            made.append(prepare(self._folder / name, listen=f"tls:{HOST}:{port}", address=address))
-        create_cluster(made)
-        for name in self.names:
-            with (self._folder / name / "cluster.toml").open("a", encoding="utf-8") as file:
-                file.write(self.timeouts.settings)
-        read = read_folder(self._folder / self.names[0])
-        self.ids = {name: node.node for name, node in zip(self.names, made, strict=True)}
-        self._operator = read.operator
-        directory = read.known.directory
-        listening = {self.ids[name]: f"tls:{HOST}:{port}" for name, port in ports.items()}
-        self._known = KnownMembers(
-            directory=Directory(
-                [structs.replace(one, address=listening[one.node]) for one in directory.members.values()],
-                directory.callers.values(),
-            )
-        )
 
     def processes(self) -> dict[str, int]:
         """The ids of those that run."""
         return {name: process.pid for name, process in self._running.items()}
-
-    def client(self, seconds: float) -> ClusterClient:
-        """A new client that gives up after so long."""
-        return ClusterClient(self._known, own=self._operator, seconds=seconds)
-
-    # ---- processes --------------------------------------------------------------------------------------------------
 
     async def start(self, names: Iterable[str]) -> None:
         """Run nodes, and wait until they listen."""
@@ -149,6 +125,37 @@ class Nodes:
             self.ended_alone.append(name)
         return process
 
+
+class Nodes(NodeProcesses):
+    """A cluster: each process is one node of it."""
+
+    async def create(self) -> None:
+        """Make the folders."""
+        ports = dict(zip(self.names, free_ports(NODES), strict=True))
+        made = []
+        for name, port in ports.items():
+            address = f"tls:{HOST}:{await self.network.open(name, port)}"
+            made.append(prepare(self._folder / name, listen=f"tls:{HOST}:{port}", address=address))
+        create_cluster(made)
+        for name in self.names:
+            with (self._folder / name / "cluster.toml").open("a", encoding="utf-8") as file:
+                file.write(self.timeouts.settings)
+        read = read_folder(self._folder / self.names[0])
+        self.ids = {name: node.node for name, node in zip(self.names, made, strict=True)}
+        self._operator = read.operator
+        directory = read.known.directory
+        listening = {self.ids[name]: f"tls:{HOST}:{port}" for name, port in ports.items()}
+        self._known = KnownMembers(
+            directory=Directory(
+                [structs.replace(one, address=listening[one.node]) for one in directory.members.values()],
+                directory.callers.values(),
+            )
+        )
+
+    def client(self, seconds: float) -> ClusterClient:
+        """A new client that gives up after so long."""
+        return ClusterClient(self._known, own=self._operator, seconds=seconds)
+
     # ---- what they say ----------------------------------------------------------------------------------------------
 
     async def reports(self, client: ClusterClient) -> dict[str, Report]:
@@ -165,7 +172,7 @@ class Nodes:
 
     async def leader(self, client: ClusterClient) -> str:
         """Who leads, as soon as somebody does."""
-        async with _patience("nobody leads"):
+        async with patience("nobody leads"):
             while True:
                 reports = await self.reports(client)
                 leading = [name for name, report in reports.items() if report.role == Role.LEADER.value]
@@ -175,28 +182,12 @@ class Nodes:
 
     async def settled(self, client: ClusterClient, *, is_still: bool) -> None:
         """Wait until all run, know one leader and have all that it had. ``is_still``: and hold the same."""
-        async with _patience("the nodes do not come together"):
-            wanted: int | None = None
-            while True:
-                reports = (await self.reports(client)).values()
-                leaders = {report.leader for report in reports}
-                if len(reports) == NODES and len(leaders) == 1 and None not in leaders:
-                    if wanted is None:
-                        wanted = max(report.commit_index for report in reports)
-                    alike = len({(report.applied_index, report.root) for report in reports}) == 1
-                    if all(report.applied_index >= wanted for report in reports) and (alike or not is_still):
-                        return
-                await asyncio.sleep(_PAUSE_SECONDS)
+        async with patience("the nodes do not come together"):
+            await come_together(lambda: self.reports(client), is_still=is_still)
 
     def audit(self) -> list[dict[str, object]]:
         """Every line of every node's audit log."""
-        lines: list[dict[str, object]] = []
-        for name in self.names:
-            file = self._folder / name / "audit.jsonl"
-            for line in file.read_text("utf-8").splitlines():
-                with suppress(ValueError):  # cut off by a kill
-                    lines.append({"node": str(self.ids[name]), **json.loads(line)})
-        return lines
+        return audit({str(self.ids[name]): self._folder / name for name in self.names})
 
     async def led_since(self, client: ClusterClient) -> datetime:
         """When the node that leads now was elected, as its audit log says."""
@@ -210,28 +201,68 @@ class Nodes:
 
     def terms_with_two_leaders(self) -> int:
         """How often more than one node has led in one term, over all their lives."""
-        led: dict[object, set[object]] = {}
-        for line in self.audit():
-            if line["kind"] == "role" and line["to"] == Role.LEADER.value:
-                led.setdefault(line["term"], set()).add(line["node"])
-        return sum(len(leaders) > 1 for leaders in led.values())
+        return terms_with_two_leaders(self.audit())
+
+
+async def come_together(ask: Callable[[], Awaitable[Mapping[str, Report]]], *, is_still: bool) -> None:
+    """Ask until all nodes know one leader and have all that was committed. ``is_still``: and hold the same."""
+    wanted = 0
+    while True:
+        reports = (await ask()).values()
+        leaders = {report.leader for report in reports}
+        if len(reports) == NODES and len(leaders) == 1 and None not in leaders:
+            # After a start of all, nobody knows that anything is committed until the new leader's first entry is.
+            wanted = wanted or max(report.commit_index for report in reports)
+            alike = len({(report.applied_index, report.root) for report in reports}) == 1
+            if all(report.applied_index >= wanted > 0 for report in reports) and (alike or not is_still):
+                return
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def audit(folders: Mapping[str, Path]) -> list[dict[str, object]]:
+    """Every line of the audit logs in the folders of nodes."""
+    lines: list[dict[str, object]] = []
+    for node, folder in folders.items():
+        for line in (folder / "audit.jsonl").read_text("utf-8").splitlines():
+            with suppress(ValueError):  # cut off by a kill
+                lines.append({"node": node, **json.loads(line)})
+    return lines
+
+
+def terms_with_two_leaders(lines: Iterable[Mapping[str, object]]) -> int:
+    """How often audit logs tell of more than one leader in one term."""
+    led: dict[object, set[object]] = {}
+    for line in lines:
+        if line["kind"] == "role" and line["to"] == Role.LEADER.value:
+            led.setdefault(line["term"], set()).add(line["node"])
+    return sum(len(leaders) > 1 for leaders in led.values())
+
+
+N = TypeVar("N", bound=NodeProcesses)
 
 
 @asynccontextmanager
 async def nodes(folder: Path, timeouts: Timeouts) -> AsyncIterator[Nodes]:
     """A cluster that runs, for the length of a block."""
-    cluster = Nodes(folder, timeouts)
-    try:
-        await cluster.create()
-        await cluster.start(cluster.names)
+    async with running(Nodes(folder, timeouts)) as cluster:
         yield cluster
-    finally:
-        await cluster.kill(list(cluster.processes()))
-        await cluster.network.close()
 
 
 @asynccontextmanager
-async def _patience(what: str) -> AsyncIterator[None]:
+async def running(made: N) -> AsyncIterator[N]:
+    """Make the folders and run the processes, for the length of a block."""
+    try:
+        await made.create()
+        await made.start(made.names)
+        yield made
+    finally:
+        await made.kill(list(made.processes()))
+        await made.network.close()
+
+
+@asynccontextmanager
+async def patience(what: str) -> AsyncIterator[None]:
+    """Fail if the block takes too long."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield

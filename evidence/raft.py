@@ -33,6 +33,7 @@ _COUNTED: Final = (
     "worlds: compacting",
     "worlds: changing",
     "worlds: hostile",
+    "worlds: judging",
     "world steps",
     "cold starts",
     "leaders",
@@ -55,6 +56,12 @@ _COUNTED: Final = (
     "configurations",
     "configurations: joint",
     "transfers done",
+    "judges: shown of a leader",
+    "judges: shown of the log",
+    "judges: lagged",
+    "judges: could not see",
+    "judges: began anew",
+    "judges: found a forged entry",
 )
 
 

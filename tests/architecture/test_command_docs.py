@@ -24,6 +24,12 @@ def _leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:  
             yield from _leaves(child, (*path, name))
 
 
+def _group(name: str) -> dict[str, Any]:
+    """The commands of a group, by their names."""
+    children: dict[str, Any] = typer.main.get_command(importlib.import_module("bobbin.cli").app).commands  # type: ignore[attr-defined]
+    return dict(children[name].commands)
+
+
 def _commands() -> set[str]:
     found = importlib.util.find_spec("bobbin.cli")
     if found is None or found.origin is None:
@@ -44,3 +50,13 @@ def test_every_documented_command_exists() -> None:
     known = {command.rpartition(" ")[0] for command in commands} | commands
     headings = re.findall(r"^#+ +`?(bobbin(?: [a-z][a-z-]*)+)", _PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert sorted(set(headings) - known) == []
+
+
+def test_the_page_about_the_chain_has_every_command_and_option_of_it() -> None:
+    page = (REPOSITORY / "docs" / "chain.md").read_text(encoding="utf-8")
+    commands = _group("chain")
+    assert len(commands) > 5
+    wanted = {f"`bobbin chain {name} DIR" for name in commands}
+    for command in commands.values():
+        wanted |= {f"`{name}" for one in command.params for name in one.opts if name.startswith("--")}
+    assert sorted(text for text in wanted - {"`--help"} if text not in page) == []

@@ -34,21 +34,9 @@ IDS = {
 _TOTALS = {"cluster.md": 379, "interlace.md": 447, "reactive.md": 170, "tangles.md": 130}
 _UNTESTABLE_SHARE_MAX = 0.02
 
-PENDING: tuple[str, ...] = (
-    "CL-092…093",
-    "CL-136…248",
-    "CL-263",
-    "CL-291",
-    "CL-296…303",
-    "CL-323…328",
-    "CL-338…342",
-    "CL-355…357",
-    "CL-362",
-    "CL-372…373",
-    "CL-377…379",
-)
+PENDING: tuple[str, ...] = ()
 """Statements whose rows are still to come."""
-PENDING_MAX = 145
+PENDING_MAX = 0
 """How many there are. The script lowers it; nobody raises it."""
 
 

@@ -17,6 +17,7 @@ from bobbin.store import sqlite
 from bobbin.store.base import Store
 from tests.conformance.lake import Facts, open_lake
 from tests.conformance.model import Disk, open_model
+from tests.support.replicated import open_replicated_store
 
 
 class OpenStore(Protocol):
@@ -59,7 +60,14 @@ def _sqlite() -> OpenStore:
     return sqlite.open_store
 
 
-IMPLEMENTATIONS: dict[str, Callable[[], OpenStore]] = {"model": _model, "sqlite": _sqlite}
+def _replicated() -> OpenStore:
+    return open_replicated_store
+
+
+IMPLEMENTATIONS: dict[str, Callable[[], OpenStore]] = {"model": _model, "sqlite": _sqlite, "replicated": _replicated}
+
+SLOW = frozenset({"replicated"})
+"""Each store has a thread. Properties, which open hundreds, are left to the store underneath."""
 
 
 READERS: dict[str, Callable[[], OpenStore]] = {
@@ -75,7 +83,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kit" in metafunc.fixturenames and metafunc.definition.path.parent == Path(__file__).parent:
         is_reading = metafunc.definition.get_closest_marker("reading") is not None
-        metafunc.parametrize("kit", [*IMPLEMENTATIONS, *(READERS if is_reading else ())], indirect=True)
+        is_property = getattr(metafunc.function, "is_hypothesis_test", False)
+        names = [name for name in IMPLEMENTATIONS if name not in SLOW]
+        slow = [] if is_property else [pytest.param(name, marks=pytest.mark.slow) for name in SLOW]
+        metafunc.parametrize("kit", [*names, *slow, *(READERS if is_reading else ())], indirect=True)
 
 
 @pytest.fixture

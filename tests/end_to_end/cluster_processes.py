@@ -33,12 +33,16 @@ class Processes:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.folders: Final = [folder / f"n{number}" for number in range(1, count + 1)]
-        ports = free_ports(count)
+        self.running: Final[dict[Path, subprocess.Popen[str]]] = {}
+        self.create()
+
+    def create(self) -> None:
+        """Make the folders."""
+        ports = free_ports(len(self.folders))
         made = [prepare(one, listen=f"tls:127.0.0.1:{port}") for one, port in zip(self.folders, ports, strict=True)]
         create_cluster(made)
         for one in self.folders:
             settle(one)
-        self.running: Final[dict[Path, subprocess.Popen[str]]] = {}
 
     def start(self, *folders: Path) -> None:
         """Run nodes, and wait until they listen."""

@@ -21,6 +21,8 @@ TARGETS = [
     "cluster_durable",
     "cluster_envelope",
     "cluster_frame",
+    "cluster_shard_commands",
+    "cluster_shard_messages",
     "cluster_snapshot_stream",
 ]
 # Pieces of MessagePack at the edges of their types, numbers that overflow, values that are none.

@@ -40,6 +40,7 @@ from bobbin.interlace.reconciliation import (
     Supplied,
 )
 from bobbin.interlace.state import Awaits
+from bobbin.reconcile.estimate import COUNTERS
 from bobbin.records import tai
 from bobbin.records.record import validate
 from tests.policy_worlds import EVERYTHING
@@ -187,7 +188,7 @@ def _part(random: Random, against: Against) -> Part | None:
         None,
         None,
         _standing(random, against),
-        Probe(bulk=bytes(256), cuts=(Cut(moment=START_NS + 9, sum=random.getrandbits(64)),)),
+        Probe(bulk=bytes(COUNTERS), cuts=(Cut(moment=START_NS + 9, sum=random.getrandbits(64)),)),
         Sketched(first=random.choice((0, 0, 16)), raw=random.randbytes(10 * random.randint(1, 40))),
         Ranged(moment=random.choice((0, START_NS + 9)), ids=random.randbytes(8 * random.randint(0, 5))),
         More(symbols=random.choice((1, 16, 10**6))),

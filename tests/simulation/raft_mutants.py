@@ -11,6 +11,7 @@ from bobbin.cluster.raft import quorum
 from bobbin.cluster.raft.durability import Durability
 from bobbin.cluster.raft.election import Elections
 from bobbin.cluster.raft.following import Following
+from bobbin.cluster.raft.judging import Judging
 from bobbin.cluster.raft.log import RaftLog
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.cluster.raft.progress import Progress
@@ -250,9 +251,6 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
     "L2: commits up to the end of its own log (CL-065)": (
         Edit(Following, "hear_append", "min(message.commit, match_index)", "min(message.commit, state.log.last_index)"),
     ),
-    "L3: counts answers of older terms (CL-066)": (
-        Edit(Replication, "contact", "if term != state.term or not state.is_leader:", "if not state.is_leader:"),
-    ),
     "L9: an empty log ends in term 0 (CL-086)": (
         Edit(RaftLog, "last_term", "if self._entries else self._snapshot[1]", "if self._entries else Term(0)"),
     ),
@@ -463,6 +461,21 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
             "    new = {key: item for key, item in self._items.items() if before.get(key) is not item}\n"
             "    return KeyValueCapture(self._codec, self.horizon, sorted(new), new, sessions)",
         ),
+    ),
+    # ---- judges
+    "entries of earlier terms wait for what is applied": (
+        Edit(Judging, "passing", "elif judgement.is_lag and entry.term < term:", "elif False:"),
+    ),
+    "takes what was not judged (CL-243)": (
+        Edit(Following, "_judged", "entries=message.entries[: held + count]", "entries=message.entries"),
+    ),
+    "never tells a judge to begin anew": (Edit(Judging, "_begin_anew", "self._judge.forget()", "pass"),),
+    "leaves a judge with what it could not see into": (
+        Edit(Judging, "_catch_up", "        self._begin_anew()", "        pass"),
+    ),
+    "shows a judge nothing of the log after a start": (
+        Edit(Judging, "__init__", "self._index = Index(0)", "self._index = state.log.last_index"),
+        Edit(Judging, "__init__", "self._term = Term(0)", "self._term = state.log.last_term"),
     ),
 }
 

@@ -23,6 +23,7 @@ from bobbin.cluster.raft.events import (
     Tick,
     Transfer,
 )
+from bobbin.cluster.raft.judging import Judge
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.cluster.raft.messages import (
     AppendAnswer,
@@ -439,7 +440,7 @@ A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 class Alone:
     """One machine, without pre-vote, whose disk answers at once."""
 
-    def __init__(self, recovered: Recovered | None = None) -> None:
+    def __init__(self, recovered: Recovered | None = None, *, judge: Judge | None = None) -> None:
         self.now_ns = 0
         self.machine = RaftMachine(
             RaftConfig(enable_pre_vote=False),
@@ -448,6 +449,7 @@ class Alone:
             bootstrap=Configuration((A, B, C)),
             random=Random(1),
             checking=True,
+            judge=judge,
         )
 
     @property

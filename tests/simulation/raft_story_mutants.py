@@ -6,11 +6,16 @@ from typing import Final
 from bobbin.cluster.raft import election, quorum, replication
 from bobbin.cluster.raft.election import Elections
 from bobbin.cluster.raft.following import Following
+from bobbin.cluster.raft.judging import Judging
+from bobbin.cluster.raft.machine import RaftMachine
+from bobbin.cluster.raft.reads import Reads
 from bobbin.cluster.raft.replication import Replication
 from bobbin.cluster.raft.state import RaftState
 from bobbin.simulator.raft_node import RaftNode
+from bobbin.store.wal import reading, segment
+from bobbin.store.wal.log import Log
 from bobbin.store.wal.snapshots import Snapshots
-from tests.simulation import raft_scenarios
+from tests.simulation import raft_log_stories, raft_scenarios
 from tests.simulation.raft_planting import Edit, planted
 
 STORIES: Final[Mapping[str, tuple[tuple[Edit, ...], Callable[[], None]]]] = {
@@ -51,6 +56,10 @@ STORIES: Final[Mapping[str, tuple[tuple[Edit, ...], Callable[[], None]]]] = {
             ),
         ),
         raft_scenarios.a_spoilt_snapshot_is_refused,
+    ),
+    "L3: counts answers of older terms (CL-066)": (
+        (Edit(Replication, "contact", "if term != state.term or not state.is_leader:", "if not state.is_leader:"),),
+        raft_log_stories.answers_of_an_older_term_count_for_nothing,
     ),
     "L6: takes a refusal for silence (CL-068)": (
         (
@@ -124,6 +133,30 @@ STORIES: Final[Mapping[str, tuple[tuple[Edit, ...], Callable[[], None]]]] = {
     "stands when anybody tells it to (CL-036)": (
         (Edit(Elections, "hear_timeout_now", "sender == state.leader", "True"),),
         raft_scenarios.nobody_else_may_ask_for_an_election,
+    ),
+    "L10: goes on behind a torn tail (CL-094)": (
+        (Edit(reading, "_read_last", "end if tail is None else tail[0]", "segment.size"),),
+        raft_log_stories.a_torn_tail_is_left_behind,
+    ),
+    "L11: begins a file without the vote (CL-095)": (
+        (Edit(Log, "_begin", "voted_for=held.voted_for", "voted_for=None"),),
+        raft_log_stories.rotation_keeps_term_and_vote,
+    ),
+    "L12: takes a checksum of 0 for none (CL-096)": (
+        (Edit(segment, "payload_at", "crc32(payload) == checksum", "checksum in (0, crc32(payload))"),),
+        raft_log_stories.a_checksum_of_zero_is_a_checksum,
+    ),
+    "forgets that its log was lost (CL-295)": (
+        (Edit(RaftMachine, "__init__", "self._state.lost = recovered.lost", "self._state.lost = None"),),
+        raft_log_stories.a_node_that_lost_its_log_neither_votes_against_it_nor_stands,
+    ),
+    "confirms a read by what was sent before it (CL-033)": (
+        (Edit(Reads, "open_round", "_Batch(state.round + 1,", "_Batch(state.round,"),),
+        raft_log_stories.a_read_is_confirmed_by_what_was_sent_after_it,
+    ),
+    "goes on judging on top of what was cut": (
+        (Edit(Judging, "_catch_up", "state.log.term_at(self._index) != self._term", "False"),),
+        raft_log_stories.a_judge_does_not_rest_on_what_was_cut,
     ),
 }
 """What is planted, and where it must be seen."""

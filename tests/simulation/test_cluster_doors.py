@@ -30,6 +30,8 @@ from bobbin.wire.cluster.faults import MessageRefused, Refusal
 from bobbin.wire.cluster.gateway import HELLO_TYPE, Gateway
 from bobbin.wire.cluster.registry import Registry
 from bobbin.wire.cluster.replay import SequenceTracker
+from bobbin.wire.cluster.validation import Bounds
+from tests.simulation.raft_planting import Edit, planted
 from tests.support.cluster_wire import CLUSTER, NOW_MS, altered, envelope, unsigned
 
 STEP_MS = 5
@@ -221,6 +223,15 @@ def test_a_cold_start_through_the_door_elects_and_replicates() -> None:
         assert {tuple(node.applied) for node in world.nodes.values()} == {(b"0", b"1", b"2")}
         assert world.refusals() == set()
         assert all(node.door.admitted > 20 for node in world.nodes.values())
+
+
+def test_a_door_that_refuses_the_term_of_a_fresh_cluster_is_noticed() -> None:
+    """L5 planted: nobody is ever elected."""
+    with planted((Edit(Bounds, "term", "if not 0 <= value", "if not 0 < value"),)):
+        world = World(embedded=True)
+        world.run(1_500)
+        assert [node.seat for node in world.nodes.values() if node.raft.role is Role.LEADER] == []
+        assert Refusal.TERM in world.refusals()
 
 
 def test_the_cluster_goes_on_while_a_key_is_changed() -> None:

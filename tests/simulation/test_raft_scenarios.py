@@ -1,7 +1,10 @@
 """The stories of ``raft_scenarios``, and that each sees the faults that it is told of for."""
 
+from collections.abc import Callable
+
 import pytest
 
+from tests.simulation import raft_log_stories as log_stories
 from tests.simulation import raft_scenarios as stories
 from tests.simulation.raft_story_mutants import STORIES, is_seen
 
@@ -85,6 +88,22 @@ def test_a_refusal_is_contact() -> None:
 
 def test_the_term_of_a_log_counts_before_its_length() -> None:
     stories.the_term_of_a_log_counts_before_its_length()
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        log_stories.a_torn_tail_is_left_behind,
+        log_stories.rotation_keeps_term_and_vote,
+        log_stories.a_checksum_of_zero_is_a_checksum,
+        log_stories.a_node_that_lost_its_log_neither_votes_against_it_nor_stands,
+        log_stories.a_read_is_confirmed_by_what_was_sent_after_it,
+        log_stories.answers_of_an_older_term_count_for_nothing,
+        log_stories.a_judge_does_not_rest_on_what_was_cut,
+    ],
+)
+def test_a_node_by_itself(story: Callable[[], None]) -> None:
+    story()
 
 
 @pytest.mark.parametrize("fault", STORIES)

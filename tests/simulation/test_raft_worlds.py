@@ -24,12 +24,25 @@ def test_every_promise_is_kept(first: int) -> None:
 @pytest.mark.slow
 def test_the_sample_has_everything_that_worlds_are_about() -> None:
     counts = counts_of("raft", WORLDS)
-    for what in ("3 nodes", "5 nodes", "bytes", "slow", "bad_disks", "compacting", "changing", "hostile", "rough"):
+    for what in (
+        "3 nodes",
+        "5 nodes",
+        "bytes",
+        "slow",
+        "bad_disks",
+        "compacting",
+        "changing",
+        "hostile",
+        "rough",
+        "judging",
+    ):
         assert counts[f"worlds: {what}"] > 0, what
     for what in ("crashes", "disk errors", "messages lost", "messages doubled", "messages late", "messages spoilt"):
         assert counts[what] > 0, what
     for what in ("snapshots taken", "snapshots installed", "configurations", "transfers done", "requests unknown"):
         assert counts[what] > 0, what
+    for what in ("shown of a leader", "shown of the log", "lagged", "began anew"):
+        assert counts[f"judges: {what}"] > 0, what
     for trouble in ("split", "isolate", "one way", "crash all", "cut at a write", "full disk", "jump", "pause"):
         assert counts[f"trouble: {trouble}"] > 0, trouble
 
@@ -81,6 +94,21 @@ QUICKLY_FOUND = (
     "never goes back after a refusal (CL-056)",
 )
 """A sample; `make evidence ONLY=raft` plants them all."""
+
+
+FOUND_BY_JUDGES = (
+    "entries of earlier terms wait for what is applied",
+    "takes what was not judged (CL-243)",
+    "never tells a judge to begin anew",
+    "leaves a judge with what it could not see into",
+    "shows a judge nothing of the log after a start",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FOUND_BY_JUDGES)
+def test_the_worlds_that_have_judges_find_how_one_is_led_wrongly(fault: str) -> None:
+    assert seeds_to_find(fault, range(100)) is not None
 
 
 @pytest.mark.slow

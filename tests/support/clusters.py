@@ -5,10 +5,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 from msgspec import structs
@@ -46,13 +47,20 @@ GOSSIP: Final = GossipConfig(
 OPERATOR: Final = make(Identity(bytes([255]) * 32))
 
 
+_PORTS: Final = range(10_000, 32_000)
+"""Below those that the kernel gives to connections: a node that is down for a while finds its port free again."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    sockets = [tcp.bind("127.0.0.1", 0, backlog=1)[0] for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nobody uses now. Drawn by chance, and not as tests are: those that run at once must differ."""
+    ports: list[int] = []
+    for port in SystemRandom().sample(_PORTS, len(_PORTS)):
+        with suppress(OSError):
+            tcp.bind("127.0.0.1", port, backlog=1)[0].close()
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise AssertionError(f"there are no {count} free ports")
 
 
 class Place:

@@ -46,6 +46,7 @@ from bobbin.cluster.raft.events import (
     SnapshotTaken,
     Tick,
 )
+from bobbin.cluster.raft.judging import Judge
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.cluster.raft.messages import RaftMessage
 from bobbin.cluster.settings import RaftConfig
@@ -140,8 +141,11 @@ class RaftCluster:
         seed: int = 0,
         embeddings: dict[str, Embedding] | None = None,
         checking: bool = True,
+        judge: Judge | None = None,
     ) -> None:
+        """``judge``: of every node, so a test with one has one node that hears."""
         self.config = config
+        self.judge = judge
         self.checking = checking
         self.now_ns = 0
         self.mail: list[Mail] = []
@@ -171,6 +175,7 @@ class RaftCluster:
             embedding=self.embeddings.get(member.node),
             embeddings={other: place for other, place in self.embeddings.items() if other != member.node},
             checking=self.checking,
+            judge=self.judge,
         )
         snapshot = member.disk.snapshot
         member.applied = [] if snapshot is None else unpacked(member.snapshots[snapshot.sha256])

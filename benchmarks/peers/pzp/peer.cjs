@@ -7,13 +7,41 @@
 // directory.
 'use strict'
 const { createRequire } = require('node:module')
+const net = require('node:net')
 const { join } = require('node:path')
 const { createInterface } = require('node:readline')
+const { setTimeout: pause } = require('node:timers/promises')
 const { promisify } = require('node:util')
 
 const packages = createRequire(join(process.cwd(), 'package.json'))
 
-function start(folder, { keypair, spans }) {
+const HOST = '127.0.0.1'
+const LISTEN_SECONDS = 30
+
+// Left to themselves, the packages draw a port by chance, among those that connections of other processes have.
+async function freePort() {
+  const server = net.createServer()
+  await new Promise((listening, failed) => server.once('error', failed).listen(0, HOST, listening))
+  const { port } = server.address()
+  await promisify(server.close.bind(server))()
+  return port
+}
+
+// The packages give an address before anybody listens there.
+async function listens(port) {
+  for (const end = Date.now() + LISTEN_SECONDS * 1e3; ; await pause(10)) {
+    const socket = net.connect(port, HOST)
+    try {
+      return await new Promise((connected, failed) => socket.once('error', failed).once('connect', connected))
+    } catch (error) {
+      if (Date.now() > end) throw error
+    } finally {
+      socket.destroy()
+    }
+  }
+}
+
+function start(folder, port, { keypair, spans }) {
   return packages('secret-stack/bare')()
     .use(packages('secret-stack/plugins/net'))
     .use(packages('secret-handshake-ext/secret-stack'))
@@ -32,7 +60,7 @@ function start(folder, { keypair, spans }) {
         keypair,
         timers: { inactivity: 600e3 },
         connections: {
-          incoming: { net: [{ scope: 'device', transform: 'shse', port: null, host: '127.0.0.1' }] },
+          incoming: { net: [{ scope: 'device', transform: 'shse', port, host: HOST }] },
           outgoing: { net: [{ transform: 'shse' }] },
         },
       },
@@ -101,8 +129,10 @@ async function main() {
     try {
       const command = JSON.parse(line)
       if (command.do === 'open') {
-        const peer = start(command.folder, command)
+        const port = await freePort()
+        const peer = start(command.folder, port, command)
         await peer.db.loaded()
+        await listens(port)
         peers.set(command.peer, peer)
         answer = { value: peer.shse.pubkey }
       } else {

@@ -7,6 +7,16 @@ from typing import Annotated, Final
 import typer
 
 from bobbin.cli.commands.backup import backup
+from bobbin.cli.commands.chain import (
+    chain_blocks,
+    chain_codebook,
+    chain_get,
+    chain_history,
+    chain_pending,
+    chain_resolve,
+    chain_tx,
+    chain_verify,
+)
 from bobbin.cli.commands.cluster import (
     cluster_delete,
     cluster_get,
@@ -44,6 +54,7 @@ from bobbin.cli.commands.links import links
 from bobbin.cli.commands.list import list_records
 from bobbin.cli.commands.peers import peers_add, peers_list, peers_remove, peers_show
 from bobbin.cli.commands.pipeline_advertise import pipeline_advertise
+from bobbin.cli.commands.pipeline_conflicts import pipeline_conflicts
 from bobbin.cli.commands.pipeline_export import pipeline_export
 from bobbin.cli.commands.pipeline_facts import pipeline_facts
 from bobbin.cli.commands.pipeline_follow import pipeline_follow
@@ -122,6 +133,7 @@ tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, lis
 signal = typer.Typer(no_args_is_help=True, help="Rooms in which peers find each other: serve.")
 graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump.")
 cluster = typer.Typer(no_args_is_help=True, help="Nodes that agree on one order, and a table of keys to try it on.")
+chain = typer.Typer(no_args_is_help=True, help="Transactions on a set of shards, and the blocks that they leave.")
 pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
 lake = typer.Typer(no_args_is_help=True, help="A lake, the folder of tables that jobs read and write: look, check.")
 policy = typer.Typer(no_args_is_help=True, help="Rules about who may have what: check, try, compare, explain.")
@@ -248,6 +260,15 @@ _add(cluster, "put", cluster_put)
 _add(cluster, "get", cluster_get)
 _add(cluster, "delete", cluster_delete)
 _add(cluster, "scan", cluster_scan)
+app.add_typer(chain, name="chain", rich_help_panel=CLUSTER)
+_add(chain, "tx", chain_tx)
+_add(chain, "get", chain_get)
+_add(chain, "history", chain_history)
+_add(chain, "blocks", chain_blocks)
+_add(chain, "verify", chain_verify)
+_add(chain, "pending", chain_pending)
+_add(chain, "resolve", chain_resolve)
+_add(chain, "codebook", chain_codebook)
 
 app.add_typer(pipeline, name="pipeline", rich_help_panel=PIPELINE)
 _add(pipeline, "ingest", pipeline_ingest)
@@ -259,6 +280,7 @@ _add(pipeline, "advertise", pipeline_advertise)
 _add(pipeline, "reconcile", pipeline_reconcile)
 _add(pipeline, "select", pipeline_select)
 _add(pipeline, "tangles", pipeline_tangles)
+_add(pipeline, "conflicts", pipeline_conflicts)
 _add(pipeline, "report", pipeline_report)
 app.add_typer(lake, name="lake", rich_help_panel=PIPELINE)
 _add(lake, "init", lake_init)

@@ -28,7 +28,7 @@ _COLLECT_AFTER: Final = 50_000
 """New objects between two looks for garbage. There is little that goes in circles, and a look at everything is long."""
 
 
-class _Watched:
+class Watched:
     """A node as its pages show it."""
 
     reload_failure: str | None = None
@@ -64,7 +64,7 @@ class ClusterProcess:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        storage = await asyncio.to_thread(_open_storage, folder)
+        storage = await asyncio.to_thread(open_storage, folder)
         node = ClusterNode(
             folder.settings,
             folder.own,
@@ -77,12 +77,10 @@ class ClusterProcess:
         )
         await node.start(folder.layout.socket)
         contact = Contact(node, folder.own, self._log)
-        admin = Admin(_Watched(node), ClusterMeter(node), folder.settings.metrics, None)
+        admin = Admin(Watched(node), ClusterMeter(node), folder.settings.metrics, None)
         try:
             await admin.start()
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_COLLECT_AFTER, 20, 100)
+            settle_memory()
             self._tell(
                 "started",
                 {
@@ -104,7 +102,15 @@ class ClusterProcess:
             await node.stop()
 
 
-def _open_storage(folder: "NodeFolder") -> RaftStorage:
+def settle_memory() -> None:
+    """What is there now stays: look for garbage among what comes, and seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 100)
+
+
+def open_storage(folder: "NodeFolder") -> RaftStorage:
+    """The log of a node. Raises ``IntegrityError`` where it is missing, or is not the one that it had."""
     files = RealFiles(folder.layout.log)
     try:
         storage = RaftStorage.open(

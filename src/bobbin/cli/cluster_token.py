@@ -29,6 +29,8 @@ class Invitation(Struct, frozen=True, array_like=True):
     certificate: bytes
     """Of the node to ask."""
     address: str
+    expires_ms: int = 0
+    """Until when it holds; 0 in a token of an earlier version, which does not say."""
 
     def __repr__(self) -> str:
         return f"Invitation({self.cluster.hex()}, {self.address})"

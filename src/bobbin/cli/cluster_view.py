@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -65,7 +66,7 @@ class ClusterView(Struct, frozen=True, kw_only=True):
             found.append(f"two nodes think that they lead: {terms}; the one of the lower term has not heard yet")
         for report in self.reports if leader is None else [leader]:
             found += [problem for problem in report.problems if problem not in found]
-        roots = {(report.applied_index, report.root) for report in self.reports}
+        roots = {(report.applied_index, report.root) for report in self.reports if report.root}
         if len(roots) > len({index for index, _ in roots}):
             found.append("two nodes have applied the same log and hold different data")
         return found
@@ -80,6 +81,51 @@ class ClusterView(Struct, frozen=True, kw_only=True):
             "nodes": [_value(view, leader) for view in self.nodes],
             "problems": self.problems,
         }
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """What is shown of a folder: its cluster, or each shard of its set."""
+
+    views: tuple[ClusterView, ...]
+    is_set: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everybody answers, and in each cluster somebody leads."""
+        return all(view.leader is not None and len(view.reports) == len(view.nodes) for view in self.views)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody answers."""
+        return any(view.reports for view in self.views)
+
+    def value(self) -> Json:
+        """As JSON."""
+        values = [view.value() for view in self.views]
+        return {"shards": values} if self.is_set else values[0]
+
+    def lines(self, out: Output) -> list[str]:
+        """For people."""
+        if not self.is_set:
+            return lines(self.views[0], out)
+        shown: list[str] = []
+        for shard, view in enumerate(self.views):
+            first, *rest = lines(view, out, f"shard {shard}, ")
+            shown += [*([""] if shard else []), first, *rest]
+        return shown
+
+
+def look_at(folder: Path, *, seconds: float) -> Shown:
+    """Ask everybody who is known in a folder: of a node, or of a machine with a node of each shard."""
+    from bobbin.config.cluster import read_folder
+    from bobbin.config.shards import is_set, read_set
+
+    read = read_set(folder) if is_set(folder) else (read_folder(folder),)
+
+    async def look_all() -> tuple[ClusterView, ...]:
+        return tuple(await asyncio.gather(*(look(one, seconds=seconds) for one in read)))
+
+    return Shown(views=asyncio.run(look_all()), is_set=is_set(folder))
 
 
 async def look(folder: "NodeFolder", *, seconds: float) -> ClusterView:
@@ -118,8 +164,8 @@ async def look(folder: "NodeFolder", *, seconds: float) -> ClusterView:
     return ClusterView(cluster=folder.settings.cluster.hex(), nodes=tuple(views))
 
 
-def lines(view: ClusterView, out: Output) -> list[str]:
-    """A table and what is wrong, for people."""
+def lines(view: ClusterView, out: Output, name: str = "") -> list[str]:
+    """A table and what is wrong, for people; ``name`` stands before the first line."""
     rows = [_COLUMNS, *(_cells(one, view.leader) for one in view.nodes)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     shown = []
@@ -136,7 +182,9 @@ def lines(view: ClusterView, out: Output) -> list[str]:
     head = "no leader" if leader is None else f"{_short(leader.node)} leads in term {leader.term}"
     if leader is None and terms:
         head += f"; the highest term is {max(terms)}"
-    first = f"cluster {view.cluster[:_ID_CHARACTERS]}: {head}, {len(view.reports)} of {len(view.nodes)} nodes answer"
+    first = (
+        f"{name}cluster {view.cluster[:_ID_CHARACTERS]}: {head}, {len(view.reports)} of {len(view.nodes)} nodes answer"
+    )
     problems = [out.style(f"  ! {problem}", fg="yellow") for problem in view.problems]
     return [out.style(first, bold=True), "", *shown, *(["", *problems] if problems else [])]
 
@@ -160,7 +208,7 @@ def _cells(view: NodeView, leader: "Report | None") -> Sequence[str]:
         lag,
         f"{report.last_index - report.first_index + 1:,}",
         health,
-        report.root.hex()[:_ID_CHARACTERS],
+        report.root.hex()[:_ID_CHARACTERS] or "behind",
     )
 
 
@@ -181,7 +229,7 @@ def _value(view: NodeView, leader: "Report | None") -> Json:
         "lag": None if leader is None else max(0, leader.commit_index - report.applied_index),
         "voters": list(report.configuration.voters),
         "learners": list(report.configuration.learners),
-        "root": report.root.hex(),
+        "root": report.root.hex() or None,
         "peers": [
             {
                 "node": peer.node,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.output import Json, Output
 from bobbin.cli.text import count_text, size_text
+from bobbin.config.layout import Layout
 from bobbin.errors import BobbinError, PeerError, ProgramError, ResourceError
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def hints(report: "SyncReport", here: Path, there: Path | None, *, unexplained: 
         (there, "the other lace", has_failed_there, {*report.not_available, *report.rejected}),
     ):
         ask = "its owner can say" if lace is None else f"`bobbin fsck {lace}` says"
-        if failed:
+        if failed and lace is not None and _is_replicated(lace):
+            status = f"`bobbin cluster status {Layout(lace).cluster}`"
+            yield f"the replicated lace in {lace} has not stored all that came; {status} says how its nodes are"
+        elif failed:
             yield f"the store of {whose} has failed; {ask} whether it is damaged"
         elif missed:
             count = count_text(len(missed), "record")
@@ -77,6 +81,19 @@ def hints(report: "SyncReport", here: Path, there: Path | None, *, unexplained: 
                 f"{whose} offered {count} that it could not serve as it should: removed meanwhile, or damaged; "
                 f"{ask} which"
             )
+
+
+def may_pass(report: "SyncReport", here: Path, there: Path | None) -> bool:
+    """Whether all that has failed is the store of a replicated lace, of which no majority has taken what came."""
+    from bobbin.interlace.reasons import Reason
+
+    ends = [(here, report.result), *((there, result) for result in report.peer_rounds[-1:])]
+    failed = [lace for lace, result in ends if result.reason is Reason.STORE]
+    return bool(failed) and all(lace is not None and _is_replicated(lace) for lace in failed)
+
+
+def _is_replicated(lace: Path) -> bool:
+    return Layout(lace).cluster.is_dir()
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def snapshot_value(snapshot: "Snapshot", tags: "TypeTags") -> dict[str, Json]:
     """A whole graph for programs."""
     return {
         "epoch": snapshot.epoch,
-        "nodes": [node_value(node, tags) for node in snapshot.nodes],
+        "nodes": [node_value(node, tags) for node in sorted(snapshot.nodes, key=node_name)],
         "edges": [{"dependent": edge.dependent, "dependency": edge.dependency} for edge in snapshot.edges],
         "roots": list(snapshot.roots),
     }

@@ -174,6 +174,10 @@ class NodeProcess:
                 await self._admin.stop()
         self._tell("stopped", {})
 
+    def stop(self) -> None:
+        """Stop in order, as a signal would."""
+        self._is_to_stop.set()
+
     async def _until_over(self) -> None:
         """Wait for whatever ends the node, and take up changes meanwhile."""
         tasks: list[asyncio.Task[object]] = [

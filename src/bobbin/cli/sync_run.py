@@ -69,6 +69,8 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
     selectors = load_selector(chosen.policy), None if peer_policy is None else load_selector(peer_policy)
     queries = [None if file is None else load_query(file) for file in (chosen.query_policy, peer_query_policy)]
     profile = chosen.limits or "default"
+    if not asked.dry_run:
+        need_nodes(asked.folder, other)
     with ExitStack() as stack:
         here, there = (stack.enter_context(Lace.open(path, read_only=asked.dry_run)) for path in (asked.folder, other))
         wanted = [(what, _resolve(what, here, there)) for what in asked.explain]
@@ -114,6 +116,7 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
 
     _check_elsewhere(asked, peer)
     _check_recording(asked, None)
+    need_nodes(asked.folder)
     with ExitStack() as stack:
         here = stack.enter_context(Lace.open(asked.folder))
         there = find_elsewhere(asked.folder, peer, demands, asked.chosen)
@@ -153,6 +156,17 @@ def _check_elsewhere(asked: Asked, peer: str) -> None:
     }
     if wrong := [option for option, is_given in given.items() if is_given]:
         raise UsageError(f"{', '.join(wrong)}: {peer} is elsewhere, has its own policies, and knows no dry run")
+
+
+def need_nodes(*folders: Path) -> None:
+    """Of a replicated lace the node must run, or nothing that comes could be stored."""
+    from bobbin.config.layout import Layout
+
+    for layout in map(Layout, folders):
+        if layout.is_lace() and layout.cluster.is_dir():
+            from bobbin.config.replicated import need_node
+
+            need_node(layout)
 
 
 def _resolve(what: Address | Coordinate, *laces: "Lace") -> str | None:

@@ -10,6 +10,10 @@ equal tops, either all children are equal, or two different texts have the same 
 branches begin with different bytes, so none of them can stand for another. A content must tell its own name, for only
 contents are hashed. The checksum spreads the names and nothing rests on it: names piled into one bucket make it slower,
 never wrong.
+
+**Drafts.** What the hash would be after changes that are not decided yet is worked out in a draft: it notes what
+becomes different, reads all else through to the tree or to the draft that it stands on, and costs what was changed.
+Merging it makes its notes the tree's own.
 """
 
 from bisect import insort
@@ -17,6 +21,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 from zlib import crc32
+
+from bobbin.errors import UsageError
 
 _CONTENT: Final = b"\x00"
 _BUCKET: Final = b"\x01"
@@ -26,6 +32,7 @@ _BRANCH_BITS: Final = (5, 5, 6)
 _PLACE_MASK: Final = (1 << sum(_BRANCH_BITS)) - 1
 EMPTY: Final = bytes(32)
 """What stands for a branch, or a whole tree, without contents."""
+_HASH_BYTES: Final = len(EMPTY)
 
 
 class ContentTree:
@@ -86,8 +93,150 @@ class ContentTree:
                     changed[parent] = sha256(_BRANCH + children).digest()
         self.top = changed[0]
 
+    def draft(self, on: "TreeDraft | None" = None) -> "TreeDraft":
+        """A draft of changes to this tree, or to what an earlier draft of it makes of it."""
+        base = self.top if on is None else on.top
+        return TreeDraft(base, on, self._hashes, self._buckets, self._levels)
+
+    def merge(self, draft: "TreeDraft") -> None:
+        """Become what a draft says. It must stand on this tree as it is: the one below it was merged before."""
+        if draft.base != self.top:
+            raise UsageError("the tree has become another one since it was drafted upon")
+        for name, hash in draft.hashes.items():
+            if hash is None:
+                self._hashes.pop(name, None)
+            else:
+                self._hashes[name] = hash
+        for place, bucket in draft.buckets.items():
+            if bucket:
+                self._buckets[place] = bucket
+            else:
+                self._buckets.pop(place, None)
+        for branches, drafted in zip(self._levels, draft.levels, strict=True):
+            for parent, children in drafted.items():
+                if children is None:
+                    branches.pop(parent, None)
+                else:
+                    branches[parent] = children
+        self.top = draft.top
+        draft.settle()
+
+
+class TreeDraft:
+    """Changes to a tree that are not decided. What it has noted belongs to the tree once it is merged."""
+
+    def __init__(
+        self,
+        base: bytes,
+        on: "TreeDraft | None",
+        tree_hashes: dict[bytes, bytes],
+        tree_buckets: dict[int, list[bytes]],
+        tree_levels: tuple[dict[int, bytearray], ...],
+    ) -> None:
+        self.base: Final = base
+        """The hash without these changes."""
+        self.top = base
+        """The hash with them."""
+        self.on = on
+        """The draft below, unless it was merged."""
+        self.hashes: dict[bytes, bytes | None] = {}
+        self.buckets: dict[int, list[bytes]] = {}
+        """As they become; an empty one is none."""
+        self.levels: tuple[dict[int, bytearray | None], ...] = tuple({} for _ in _BRANCH_BITS)
+        self._tree_hashes = tree_hashes
+        self._tree_buckets = tree_buckets
+        self._tree_levels = tree_levels
+
+    def settle(self) -> None:
+        """The tree has these changes now: let go of what was below, and of the notes, which are no longer its own."""
+        self.on = None
+        self.hashes, self.buckets, self.levels = {}, {}, tuple({} for _ in _BRANCH_BITS)
+
+    def update(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Set the contents of some names; None takes a name away. Once for each draft."""
+        if self.top != self.base or self.buckets:
+            raise UsageError("a draft takes its changes once")
+        hashes, buckets, below = self.hashes, self.buckets, self._below()
+        hashes_below, buckets_below = [one.hashes for one in below], [one.buckets for one in below]
+        for name, content in changes:
+            place = crc32(name) & _PLACE_MASK
+            bucket = buckets.get(place)
+            if bucket is None:
+                for noted in buckets_below:
+                    if place in noted:
+                        bucket = noted[place].copy()
+                        break
+                else:
+                    stood = self._tree_buckets.get(place)
+                    bucket = [] if stood is None else stood.copy()
+                buckets[place] = bucket
+            before = self._hash(name, hashes_below)
+            if before is not None:
+                bucket.remove(before)
+            if content is None:
+                hashes[name] = None
+            else:
+                after = hashes[name] = sha256(_CONTENT + content).digest()
+                if bucket:
+                    insort(bucket, after)
+                else:
+                    bucket.append(after)
+        if buckets:
+            self._climb({place: _bucket_hash(bucket) for place, bucket in buckets.items()}, below)
+
+    def _climb(self, changed: dict[int, bytes], below: "list[TreeDraft]") -> None:
+        for level, bits in enumerate(_BRANCH_BITS):
+            noted_below = [one.levels[level] for one in below]
+            stood = self._tree_levels[level]
+            parents: dict[int, bytearray] = {}
+            thinned = set()
+            mask = (1 << bits) - 1
+            for place, hash in changed.items():
+                parent = place >> bits
+                if hash == EMPTY:
+                    thinned.add(parent)
+                children = parents.get(parent)
+                if children is None:
+                    for noted in noted_below:
+                        if parent in noted:
+                            before = noted[parent]
+                            break
+                    else:
+                        before = stood.get(parent)
+                    children = bytearray(_HASH_BYTES << bits) if before is None else before.copy()
+                    parents[parent] = children
+                at = (place & mask) * _HASH_BYTES
+                children[at : at + _HASH_BYTES] = hash
+            changed = {}
+            drafted = self.levels[level]
+            for parent, children in parents.items():
+                if parent in thinned and children.count(0) == len(children):
+                    drafted[parent] = None
+                    changed[parent] = EMPTY
+                else:
+                    drafted[parent] = children
+                    changed[parent] = sha256(_BRANCH + children).digest()
+        self.top = changed[0]
+
+    def _below(self) -> "list[TreeDraft]":
+        """The drafts that this one stands on, the newest first."""
+        below = []
+        draft = self.on
+        while draft is not None:
+            below.append(draft)
+            draft = draft.on
+        return below
+
+    def _hash(self, name: bytes, below: list[dict[bytes, bytes | None]]) -> bytes | None:
+        if name in self.hashes:
+            return self.hashes[name]
+        for noted in below:
+            if name in noted:
+                return noted[name]
+        return self._tree_hashes.get(name)
+
 
 def _bucket_hash(bucket: list[bytes] | None) -> bytes:
-    if bucket is None:
+    if not bucket:
         return EMPTY
     return bucket[0] if len(bucket) == 1 else sha256(_BUCKET + b"".join(bucket)).digest()

@@ -4,11 +4,12 @@ Times are in milliseconds, sizes in bytes; MB is 1,048,576 bytes throughout. A s
 raise ``UsageError`` where they are made.
 """
 
+from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
-from bobbin.cluster.names import TERM_MAX
+from bobbin.cluster.names import TERM_MAX, NodeId
 from bobbin.errors import UsageError
 
 MB: Final = 1_048_576
@@ -177,3 +178,117 @@ class MessageValidationConfig(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not isinstance(value, bool) and value <= 0:
                 raise UsageError(f"{name} must be above 0, not {value}")
+
+
+def _check_numbers(config: Struct) -> None:
+    for name in config.__struct_fields__:
+        value = getattr(config, name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and not value > 0:
+            raise UsageError(f"{name} must be above 0, not {value}")
+
+
+class DistributedTxConfig(Struct, frozen=True, kw_only=True):
+    """Transactions over shards."""
+
+    max_concurrent: int = 100
+    """Open ones at one coordinator; the next is refused."""
+    warn_share: float = 0.8
+    """Of ``max_concurrent``, from which on a person should know."""
+    prepare_timeout_ms: int = 5_000
+    """For all votes."""
+    commit_timeout_ms: int = 10_000
+    """After so long a coordinator stops waiting for acknowledgements, and goes on delivering."""
+    orthogonal_threshold: float = 0.1
+    """Cosine from which the parts of one transaction count as alike. A warning, never a refusal."""
+    optimistic_locking: bool = True
+    """Let geometry add refusals. Versions decide either way."""
+    lock_timeout_ms: int = 30_000
+    """A lock whose transaction has not been promised is free after so long."""
+    lock_wait: bool = False
+    """Wait for keys that others hold, up to the timeout of the prepare. Otherwise the vote is no at once."""
+    wound_wait: bool = False
+    """With ``lock_wait``: an older transaction aborts a younger one in its way; the younger ones wait."""
+    query_timeout_ms: int = 5_000
+    """Between two questions of a prepared participant."""
+    prepare_handler_timeout_ms: int = 3_000
+    """Before a prepare that was not answered is sent again."""
+    decision_handler_timeout_ms: int = 2_000
+    """Before a commit that was not acknowledged is sent again, for the first time; then twice as long each time."""
+    sweep_interval_ms: int = 30_000
+    abort_retry_ms: int = 1_000
+    """Before an abort is sent again, for the first time; then twice as long each time."""
+    abort_tries_max: int = 5
+    abort_forget_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        if not self.warn_share <= 1:
+            raise UsageError(f"warn_share is a share of 1, not {self.warn_share}")
+        if self.lock_timeout_ms <= self.prepare_timeout_ms:
+            raise UsageError(
+                f"lock_timeout_ms ({self.lock_timeout_ms}) must exceed prepare_timeout_ms ({self.prepare_timeout_ms}): "
+                "locks would go while their transaction is being prepared"
+            )
+        if self.wound_wait and not self.lock_wait:
+            raise UsageError("wound_wait is about transactions that wait: it needs lock_wait")
+
+
+class VictimSelectionPolicy(Enum):
+    """Who of a circle of waiting transactions has to go."""
+
+    YOUNGEST = "youngest"
+    """The one that was first tried last."""
+    OLDEST = "oldest"
+    """The one whose wait began first."""
+    LOWEST_PRIORITY = "lowest-priority"
+    """The one with the highest value."""
+    MOST_LOCKS = "most-locks"
+
+
+class DeadlockDetectorConfig(Struct, frozen=True, kw_only=True):
+    """The search for circles of waiting transactions."""
+
+    enabled: bool = True
+    detection_interval_ms: int = 100
+    victim_policy: VictimSelectionPolicy = VictimSelectionPolicy.YOUNGEST
+    max_cycle_length: int = 100
+    """A longer one is broken like any other, and counted."""
+    auto_abort_victim: bool = True
+    """Off: circles are reported, and nobody is aborted."""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
+class AutoMergeConfig(Struct, frozen=True, kw_only=True):
+    """Group commit: several workspaces that asked to commit share a block."""
+
+    enabled: bool = True
+    orthogonal_threshold: float = 0.1
+    max_merge_batch: int = 10
+    merge_window_ms: int = 100
+    """How long a workspace that asked to commit may be taken along by another one."""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
+class ChainConfig(Struct, frozen=True, kw_only=True):
+    """The chain of one shard."""
+
+    node_id: NodeId | None = None
+    """None: one by chance."""
+    max_transactions: int = 1_000
+    """Operations of a block that this node makes. It takes blocks of others with up to 1,000."""
+    conflict_threshold: float = 0.7
+    embedding_dimension: int = 128
+    """Pinned: it is part of genesis, and so of every block."""
+    auto_merge: AutoMergeConfig = AutoMergeConfig()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_transactions <= 1_000:
+            raise UsageError(f"a block has 1 to 1,000 operations, not {self.max_transactions}")
+        if not 0 < self.conflict_threshold <= 1:
+            raise UsageError(f"conflict_threshold lies in (0, 1], not at {self.conflict_threshold}")
+        if not 0 < self.embedding_dimension <= 65_536:
+            raise UsageError(f"an embedding has 1 to 65,536 dimensions, not {self.embedding_dimension}")

@@ -26,7 +26,16 @@ from msgspec import Meta, Struct, structs
 from bobbin.cluster.identity import Identity
 from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.entries import Configuration
-from bobbin.cluster.settings import PRESETS, GossipConfig, MessageValidationConfig, RaftConfig
+from bobbin.cluster.settings import (
+    PRESETS,
+    ChainConfig,
+    DeadlockDetectorConfig,
+    DistributedTxConfig,
+    GossipConfig,
+    MessageValidationConfig,
+    RaftConfig,
+)
+from bobbin.cluster.transactions.names import ShardId
 from bobbin.config import durable
 from bobbin.config.findings import Findings
 from bobbin.config.keys import KeyFileError, read_private
@@ -38,11 +47,15 @@ from bobbin.runtime.cluster_certificate import Credentials
 from bobbin.runtime.cluster_members import Caller, Directory, KnownMembers, Member, Rights, check_address
 from bobbin.runtime.cluster_settings import CLUSTER_ID_SIZE, ClientBounds, ClusterSettings
 from bobbin.runtime.node_settings import Logging, Metrics
+from bobbin.runtime.shard_settings import ShardSettings
 from bobbin.wire import address as addresses
 from bobbin.wire.address import AddressError, Scheme
 
 FORMAT: Final = 1
 SETTINGS_FILE: Final = "cluster.toml"
+SHARDS_FILE: Final = "shards.toml"
+"""In the folder of a machine that serves several shards; each has a folder of its own in there."""
+_PORT_MAX: Final = 65_535
 _BEGUN: Final = b"This node has a log. It does not start without it, for it would have forgotten how it voted.\n"
 T = TypeVar("T", RaftConfig, GossipConfig, MessageValidationConfig, ClientBounds)
 
@@ -67,11 +80,17 @@ class ClusterTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     first: Annotated[
         tuple[str, ...], Meta(description="The voters of a new cluster; nobody for a node that joined.")
     ] = ()
+    shard: Annotated[int | None, Meta(description="Of a set of shards: which one this node is of, from 0.")] = None
+    shards: Annotated[int | None, Meta(description="Of a set of shards: how many there are. It never changes.")] = None
     preset: Annotated[
         str, Meta(description="Timeouts for round trips below 10 ms (`lan`), 50 ms (`region`), or longer (`world`).")
     ] = "lan"
     metrics: MetricsTable = MetricsTable()
     log: Logging = Logging()
+    transactions: DistributedTxConfig = DistributedTxConfig()
+    deadlock: DeadlockDetectorConfig = DeadlockDetectorConfig()
+    chain: ChainConfig = ChainConfig()
+    """The same at all nodes of a shard: what a block may be follows from it."""
 
 
 class ClusterLayout(Struct, frozen=True):
@@ -127,6 +146,8 @@ class NodeFolder(Struct, frozen=True, kw_only=True):
     own: Credentials
     operator: Credentials
     known: KnownMembers
+    shard: ShardSettings | None = None
+    """Of a node of a set of shards."""
 
     @property
     def has_begun(self) -> bool:
@@ -169,45 +190,65 @@ class NewNode(Struct, frozen=True, kw_only=True):
         return Caller(certificate=self.operator.certificate, rights=Rights.OPERATOR, member=self.node)
 
 
+def places_from(listen: str, count: int) -> list[str]:
+    """Where so many nodes of one machine listen: at the port that is given, and those after it."""
+    first = addresses.parse(listen, to_listen=True)
+    _check_tls(first)
+    last = first.port_number + count - 1
+    if first.port_number == 0 or last > _PORT_MAX:
+        raise UsageError(f"{count} nodes need the ports from {first.port_number} to {last}; there are 1 to {_PORT_MAX}")
+    host = f"[{first.host}]" if ":" in first.host else first.host
+    return [f"tls:{host}:{first.port_number + step}" for step in range(count)]
+
+
+def _check_tls(place: addresses.Address) -> None:
+    if place.scheme is not Scheme.TLS:
+        raise UsageError(f"nodes of a cluster listen with TLS alone: tls:host:port, not {str(place)[:80]!r}")
+
+
 def prepare(folder: Path, *, listen: str, address: str | None = None) -> NewNode:
     """Make the keys of a new node, or take those that a creation left that was cut off."""
     layout = ClusterLayout(folder)
     if layout.is_complete():
         raise UsageError(f"there is already a node in {folder}; nothing is written over")
-    place = addresses.parse(listen, to_listen=True)
-    if place.scheme is not Scheme.TLS:
-        raise UsageError(f"nodes of a cluster listen with TLS alone: tls:host:port, not {listen[:80]!r}")
+    _check_tls(addresses.parse(listen, to_listen=True))
     reached = check_address(listen if address is None else address)
     if folder.is_dir() and (strangers := sorted({entry.name for entry in folder.iterdir()} - _OWN)):
         raise UsageError(f"{folder} is in use for something else: there is {strangers[0]} in it")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return NewNode(
         layout=layout,
-        own=_create_key(layout.node_key),
-        operator=_create_key(layout.operator_key),
+        own=create_key(layout.node_key),
+        operator=create_key(layout.operator_key),
         listen=listen,
         address=reached,
     )
 
 
-def create_cluster(nodes: list[NewNode], *, preset: str = "lan") -> bytes:
-    """Make the folders of the first nodes of a new cluster complete; returns its id."""
-    _check_preset(preset)
+def create_cluster(nodes: list[NewNode], *, preset: str = "lan", more: str = "") -> bytes:
+    """Make the folders of the first nodes of a new cluster complete; returns its id. ``more``: more settings."""
+    check_preset(preset)
     if len({node.address for node in nodes}) != len(nodes):
         raise UsageError("each node has an address of its own")
     cluster = secrets.token_bytes(CLUSTER_ID_SIZE)
     directory = Directory([node.member for node in nodes], [node.caller for node in nodes])
     first = sorted(node.node for node in nodes)
     for node in nodes:
-        complete(node, cluster, KnownMembers(directory=directory), first=first, preset=preset)
+        complete(node, cluster, KnownMembers(directory=directory), first=first, preset=preset, more=more)
     return cluster
 
 
 def complete(
-    node: NewNode, cluster: bytes, known: KnownMembers, *, first: list[NodeId] | None = None, preset: str = "lan"
+    node: NewNode,
+    cluster: bytes,
+    known: KnownMembers,
+    *,
+    first: list[NodeId] | None = None,
+    preset: str = "lan",
+    more: str = "",
 ) -> None:
     """Write what is left, the settings last."""
-    _check_preset(preset)
+    check_preset(preset)
     with durable.replacing(node.layout.members) as stream:
         stream.write(known.encode())
     lines = [
@@ -221,7 +262,7 @@ def complete(
         quoted = [f'"{one}"' for one in first]
         lines.append(f"first = [{', '.join(quoted)}]")
     try:
-        durable.write_new(node.layout.settings, "\n".join(lines).encode() + b"\n")
+        durable.write_new(node.layout.settings, "\n".join(lines).encode() + b"\n" + more.encode())
     except FileExistsError as error:
         raise UsageError(f"there is already a node in {node.layout.folder}; nothing is written over") from error
 
@@ -229,6 +270,8 @@ def complete(
 def read_folder(folder: Path) -> NodeFolder:
     """What a folder holds, or an error with everything that is wrong with its settings."""
     layout = ClusterLayout(folder)
+    if (folder / SHARDS_FILE).is_file():
+        raise UsageError(f"{folder} holds a node of each of several shards; name one of them, such as {folder / 's0'}")
     if not layout.is_complete():
         raise UsageError(f"there is no node of a cluster in {folder}; `bobbin cluster init {folder}` makes one")
     own, operator = _read_key(layout.node_key), _read_key(layout.operator_key)
@@ -248,12 +291,32 @@ def read_folder(folder: Path) -> NodeFolder:
         own=own,
         operator=operator,
         known=known,
+        shard=_shard_settings(content),
+    )
+
+
+def _shard_settings(content: ClusterTable) -> ShardSettings | None:
+    if content.shard is None and content.shards is None:
+        return None
+    if content.shard is None or content.shards is None:
+        raise UsageError("shard and shards are given together: which one of how many")
+    return ShardSettings(
+        shard=ShardId(content.shard),
+        shards=content.shards,
+        transactions=content.transactions,
+        deadlock=content.deadlock,
+        chain=content.chain,
     )
 
 
 def _read_settings(table: Table, file: Path, findings: Findings) -> tuple[ClusterSettings, ClusterTable] | None:
     machines = {name: table.pop(name, {}) for name in ("raft", "gossip", "validation", "clients")}
-    content = convert(table, ClusterTable, file, findings)
+    try:
+        content = convert(table, ClusterTable, file, findings)
+    except UsageError as error:
+        # A table that cannot work, such as locks that end before their transaction does.
+        findings.add(file, "", str(error))
+        return None
     if content is None:
         return None
     if content.format != FORMAT:
@@ -312,12 +375,13 @@ def _metrics_address(text: str) -> addresses.Address:
     return parsed
 
 
-def _check_preset(preset: str) -> None:
+def check_preset(preset: str) -> None:
+    """Raise ``UsageError`` for one that is not there."""
     if preset not in PRESETS:
         raise UsageError(f"there is no preset {preset[:80]!r}; there are {', '.join(PRESETS)}")
 
 
-def _create_key(file: Path) -> Credentials:
+def create_key(file: Path) -> Credentials:
     """A new key, durable; one that is there already is used."""
     if not file.exists():
         durable.write_private(file, secrets.token_hex(32).encode() + b"\n")

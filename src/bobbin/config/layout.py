@@ -8,6 +8,7 @@
     ├── peers.toml         0600, who is known: keys, addresses, policies; only where there are known peers
     ├── node.sock          0600, where a running node answers its operator
     ├── graph.sock         0600, where `bobbin graph serve` shows its graph to the owner
+    ├── cluster/           only of a replicated lace: its node of the cluster (``config.cluster``)
     ├── tls/               0700, the certificate that a node made for itself
     │   ├── certificate.pem
     │   └── key.pem        0600
@@ -35,6 +36,7 @@ PEERS_FILE: Final = "peers.toml"
 NODE_SOCKET: Final = "node.sock"
 GRAPH_SOCKET: Final = "graph.sock"
 TLS_FOLDER: Final = "tls"
+CLUSTER_FOLDER: Final = "cluster"
 
 _STORE_COMPANIONS: Final = ("-wal", "-shm", "-journal")
 _LEFTOVER: Final = re.compile(
@@ -73,6 +75,10 @@ class Layout(Struct, frozen=True):
         return self.folder / GRAPH_SOCKET
 
     @property
+    def cluster(self) -> Path:
+        return self.folder / CLUSTER_FOLDER
+
+    @property
     def tls(self) -> Path:
         return self.folder / TLS_FOLDER
 
@@ -90,7 +96,7 @@ class Layout(Struct, frozen=True):
 
     def strangers(self) -> list[str]:
         """Names in the folder that no lace has: what forbids to create one here."""
-        own = {KEYS_FOLDER, PEERS_FILE, NODE_SOCKET, GRAPH_SOCKET, TLS_FOLDER}
+        own = {KEYS_FOLDER, PEERS_FILE, NODE_SOCKET, GRAPH_SOCKET, TLS_FOLDER, CLUSTER_FOLDER}
         own |= {RECORDS_FILE, *(RECORDS_FILE + suffix for suffix in _STORE_COMPANIONS)}
         names = (entry.name for entry in self.folder.iterdir())
         return sorted(name for name in names if name not in own and not _LEFTOVER.fullmatch(name))

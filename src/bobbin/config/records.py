@@ -47,6 +47,10 @@ def open_records(layout: Layout, settings: Settings, *, now: Callable[[], int], 
         return _open_lake(layout, settings)
     if not layout.records.is_file() or layout.records.stat().st_size == 0:
         raise DamagedStore(f"the lace in {layout.folder} is damaged: there is no store at {layout.records}")
+    if not read_only and layout.cluster.is_dir():
+        from bobbin.config.replicated import open_replicated  # noqa: PLC0415 -- most laces are on one machine
+
+        return open_replicated(layout, now=now)
     return open_store(layout.records, now=now, read_only=read_only)
 
 

@@ -388,7 +388,7 @@ def _digests(
     """The digest of everything from each payload's begin on, if these are the ones that the marklines spell."""
     if trusted:
         try:
-            return [Digest(b64a.decode(one)) for one in symbols]
+            return [Digest(b64a.decode_counted(one)) for one in symbols]
         except b64a.B64aError:
             return None
     source = raw if len(raw) <= _COPIED_BYTES_MAX else memoryview(raw)

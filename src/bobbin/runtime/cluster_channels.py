@@ -20,7 +20,8 @@ from bobbin.cluster.names import MILLISECOND_NS
 from bobbin.runtime.cluster_certificate import Credentials
 from bobbin.runtime.cluster_links import Door, Purpose, shown_by
 from bobbin.runtime.cluster_members import Directory, Rights
-from bobbin.runtime.cluster_requests import Port, Requests
+from bobbin.runtime.cluster_port import Port
+from bobbin.runtime.cluster_requests import Requests
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.log import Repeats
 from bobbin.transport.base import ByteStream, TransportError

@@ -32,6 +32,7 @@ from bobbin.wire.cluster import client as messages
 from bobbin.wire.cluster.client import Answer, Done, Joined, Rejected, Report, Request, Row, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome
 from bobbin.wire.cluster.frame import Deframer, frame
+from bobbin.wire.cluster.lace import LaceSettle, LaceWrite
 
 SECONDS: Final = 10.0
 """For a request with all its attempts."""
@@ -67,6 +68,13 @@ class OutcomeUnknown(ResourceError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"whether it was done is not known: {why}", retry=True)
+
+
+class ClosedByNode(TransportError):
+    """The node has ended the channel: it stops, or does not know who asks (then it does so each time)."""
+
+    def __init__(self) -> None:
+        super().__init__("the node has closed the channel", retry=True)
 
 
 class NotAccepted(ResourceError):
@@ -107,6 +115,7 @@ class _Connection:
         request = make(self._number + 1)
         # Here, where whoever asks hears of it; a frame has the requests of many.
         messages.check_request(request)
+        size = messages.weight(request)
         self._number += 1
         self._open[self._number] = future, deadline
         if len(self._open) == 1:
@@ -117,8 +126,7 @@ class _Connection:
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent.append(request)
-        if type(request) is messages.Put:
-            self._unsent_bytes += len(request.value)
+        self._unsent_bytes += size
         if len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
             self._flush()
         return future
@@ -153,7 +161,7 @@ class _Connection:
 
         try:
             await self._stream.pour(take)
-            self._break(TransportError("the node has closed the channel", retry=True))
+            self._break(ClosedByNode())
         except TransportError as error:
             self._break(error)
         except PeerError as error:
@@ -336,7 +344,33 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         """Have a node write a snapshot and cut its log; returns what the snapshot stands in for."""
         return Index((await self._ask(Done, messages.Snapshot, anywhere=True, node=node)).index)
 
+    # ---- a replicated lace ------------------------------------------------------------------------------------------
+
+    async def propose(self, command: bytes) -> Index:
+        """Have a command of a replicated lace committed; returns its place. It has a token, and may be sent again."""
+        deadline = self._loop.time() + self._seconds
+        doubt = ""
+        while True:
+            answer = await self._attempt(lambda number: LaceWrite(number, command), deadline)
+            if isinstance(answer, Done):
+                return Index(answer.index)
+            doubt = self._weigh(answer, doubt)
+            await self._pause(deadline, answer, doubt)
+
+    async def settle(self, node: NodeId) -> None:
+        """Wait until the store of a node holds all that was committed by now."""
+        await self._ask(Done, LaceSettle, anywhere=True, node=node)
+
     # ---- asking -----------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self, kind: type[T], make: Callable[[int], Request], *, anywhere: bool = False, node: NodeId | None = None
+    ) -> T:
+        """Any request that may be sent again, made for the number that it gets; ``kind`` is the answer to it.
+
+        Whoever leads is asked, or anybody, or one node. Raises ``NotAccepted``, or ``TransportError`` when time is up.
+        """
+        return await self._ask(kind, make, anywhere=anywhere or node is not None, node=node)
 
     async def _write(self, make: Callable[[bytes, int, int], Request]) -> Outcome:
         """Do a write once, whatever happens on the way."""

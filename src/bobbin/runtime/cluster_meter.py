@@ -34,6 +34,12 @@ GAUGES: Final = {
     "keys": "Keys in the table.",
     "clients": "Open channels of clients.",
     "writes_waiting": "Writes that are neither done nor refused.",
+    "chain_height": "Blocks of the chain of this shard.",
+    "chain_floor": "The lowest height that can still be read.",
+    "parts_promised": "Parts of transactions that this shard has promised and that are not decided.",
+    "transactions_coordinated": "Transactions over several shards that this one coordinates and that are not over.",
+    "transactions_waiting": "Requests about transactions that are not answered.",
+    "reads_blocked": "Reads that wait for a transaction over several shards to be over.",
     "healthy": "1 where heartbeats are answered and no quorum was lost lately, else 0.",
 }
 """Figures that rise and fall, by name."""
@@ -74,7 +80,7 @@ class _Figures(Collector):
     def collect(self) -> Iterator[Metric]:
         node = self._node
         for name, gauge in node.gauges().items():
-            yield GaugeMetricFamily(_PREFIX + name, GAUGES[name], value=gauge)
+            yield GaugeMetricFamily(_PREFIX + name, GAUGES.get(name, "A figure of what is attached."), value=gauge)
         role = GaugeMetricFamily(_PREFIX + "role", "1 at the present role.", labels=["role"])
         for one in Role:
             role.add_metric([one.value], one is node.role)

@@ -11,7 +11,7 @@ rule of its own, stops and says why, and takes part in nothing from then on.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -20,6 +20,7 @@ from typing import Final, get_args
 
 from structlog.typing import FilteringBoundLogger
 
+from bobbin.cluster.composite import Source
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.identity import embedding_of
 from bobbin.cluster.membership.effects import Flapping, Healed, HealthChanged
@@ -30,11 +31,13 @@ from bobbin.cluster.names import MILLISECOND_NS, Index, NodeId
 from bobbin.cluster.raft import effects, events
 from bobbin.cluster.raft.effects import Effect, Role
 from bobbin.cluster.raft.entries import Configuration
+from bobbin.cluster.raft.judging import Judge
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.cluster.raft.messages import RaftMessage
 from bobbin.errors import BobbinError, IntegrityError
-from bobbin.runtime import cluster_status
+from bobbin.runtime import cluster_figures, cluster_status
 from bobbin.runtime.admission import MINUTE_NS
+from bobbin.runtime.cluster_attachment import Attachment, Attachments
 from bobbin.runtime.cluster_audit import Audit
 from bobbin.runtime.cluster_certificate import Credentials, public_key
 from bobbin.runtime.cluster_channels import Channels
@@ -44,12 +47,13 @@ from bobbin.runtime.cluster_gossip import Gossip
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.runtime.cluster_operations import Operations
 from bobbin.runtime.cluster_peers import Peers
-from bobbin.runtime.cluster_requests import Port, Requests
+from bobbin.runtime.cluster_port import Port
+from bobbin.runtime.cluster_requests import Requests
 from bobbin.runtime.cluster_settings import ClusterSettings
 from bobbin.runtime.cluster_snapshots import SnapshotWork
 from bobbin.runtime.cluster_state import State
 from bobbin.store.raft_storage import RaftStorage
-from bobbin.wire.cluster.client import Add, Answer, Invite, Members, Report
+from bobbin.wire.cluster.client import Add, Answer, Invite, Members, Report, Request
 
 TIDY_SECONDS: Final = 0.5
 ALARMS_MAX: Final = 100
@@ -85,8 +89,15 @@ class ClusterNode:
         remember: Callable[[KnownMembers], None] = lambda _: None,
         random: Random | None = None,
         checking: bool = False,
+        sources: Sequence[Source] = (),
+        attachments: Sequence[Attachment] = (),
+        judge: Judge | None = None,
     ) -> None:
-        """Made in an event loop. ``remember`` keeps who is known for the next start; it is called in another thread."""
+        """Made in an event loop. ``remember`` keeps who is known for the next start; it is called in another thread.
+
+        ``sources`` are of the state machines beside the table. All nodes of a cluster have the same ones. ``judge``
+        looks at what a leader sends before it is taken.
+        """
         self.settings: Final = settings
         self.node: Final = node
         self.audit: Final = audit
@@ -107,7 +118,7 @@ class ClusterNode:
         self.over.add_done_callback(lambda over: over.cancelled() or over.exception())
         random = SystemRandom() if random is None else random
         embedding = own.identity.embedding
-        self.state: Final = State(known=known, checkpoint_entries=settings.checkpoint_entries)
+        self.state: Final = State(known=known, checkpoint_entries=settings.checkpoint_entries, sources=sources)
         self.machine: Final = RaftMachine(
             settings.raft,
             node=node,
@@ -116,6 +127,7 @@ class ClusterNode:
             random=random,
             embedding=embedding,
             checking=checking,
+            judge=judge,
         )
         self._directory: Directory = self.state.directory
         self.disk: Final = self._make_disk()
@@ -125,21 +137,10 @@ class ClusterNode:
         self.operations: Final = Operations(
             self, self.requests, settings.clients, lag_max=settings.raft.learner_lag_max, now_ms=_wall_ms
         )
-        self.peers: Final = Peers(
-            settings, own, node, boot_id=storage.boot_id, hear=self._hear, log=log, own_term=lambda: self.machine.term
-        )
+        self.peers: Final = self._make_peers(own, sources)
         self.channels: Final = self._make_channels(own)
         self.snapshots: Final = self._make_snapshots()
-        gossip = MembershipMachine(
-            settings.gossip,
-            node=node,
-            incarnation=storage.incarnation,
-            peers=self._gossip_peers(),
-            random=random,
-            embedding=embedding,
-            checking=checking,
-        )
-        self.gossip: Final = Gossip(gossip, say=self.peers.send, keep=self._keep_incarnation, notice=self._notice)
+        self.gossip: Final = self._make_gossip(random, embedding, checking=checking)
         self._events: Final[deque[events.Event]] = deque()
         self._is_stepping = False
         self._wake: Final = Wake(partial(self.feed, events.Tick()))
@@ -151,6 +152,7 @@ class ClusterNode:
         self._led_by: NodeId | None = None
         self._tidying: asyncio.TimerHandle | None = None
         self._is_stopping = False
+        self._attached: Final = Attachments(self, attachments)
 
     def _make_disk(self) -> Disk:
         return Disk(
@@ -161,6 +163,30 @@ class ClusterNode:
             took=self._synced,
             quick_ns_max=QUICK_NS_MAX,
         )
+
+    def _make_peers(self, own: Credentials, sources: Sequence[Source]) -> Peers:
+        return Peers(
+            self.settings,
+            own,
+            self.node,
+            boot_id=self._storage.boot_id,
+            hear=self._hear,
+            log=self._log,
+            own_term=lambda: self.machine.term,
+            kinds=[tag for source in sources for tag in source.tags],
+        )
+
+    def _make_gossip(self, random: Random, embedding: Embedding, *, checking: bool) -> Gossip:
+        machine = MembershipMachine(
+            self.settings.gossip,
+            node=self.node,
+            incarnation=self._storage.incarnation,
+            peers=self._gossip_peers(),
+            random=random,
+            embedding=embedding,
+            checking=checking,
+        )
+        return Gossip(machine, say=self.peers.send, keep=self._keep_incarnation, notice=self._notice)
 
     def _make_channels(self, own: Credentials) -> Channels:
         return Channels(
@@ -179,7 +205,7 @@ class ClusterNode:
             self.state,
             post=self._loop.call_soon_threadsafe,
             feed=self.feed,
-            skipped=self.requests.skipped,
+            skipped=self._restored,
             broke=partial(self._broke, "the work with snapshots"),
         )
 
@@ -193,8 +219,9 @@ class ClusterNode:
         self.disk.start()
         try:
             if (snapshot := self.machine.snapshot) is not None:
-                table = await asyncio.to_thread(self.snapshots.read_table, snapshot)
-                self.state.restore(table, snapshot.last_index)
+                machines = await asyncio.to_thread(self.snapshots.read_machines, snapshot)
+                self.state.restore(machines, snapshot.last_index)
+            self._attached.restored(self.state.index)
             self.address = await self.channels.open(self.settings.listen, socket)
         except BaseException:
             await self.stop()
@@ -223,6 +250,7 @@ class ClusterNode:
         await self.channels.shut()
         self._wake.stop()
         self.gossip.stop()
+        await self._attached.close()
         await self.operations.close()
         self.requests.close()
         await asyncio.sleep(0)  # so that the answers are on their way
@@ -232,6 +260,7 @@ class ClusterNode:
         await asyncio.to_thread(self.snapshots.close)
         self.over.cancel()
         await asyncio.to_thread(self._storage.close)
+        self.state.close()
         self._log.info("node-stopped", node=self.node)
 
     def halt(self, why: str) -> None:
@@ -244,6 +273,7 @@ class ClusterNode:
         self._events.clear()
         self._wake.stop()
         self.gossip.stop()
+        self._attached.follow()
 
     def _broke(self, what: str, error: BaseException) -> None:
         """Something ended that the machine counts on: without it the node would lead or follow in name only."""
@@ -320,10 +350,16 @@ class ClusterNode:
         answers = self.state.apply(entries)
         self.metrics.time("apply", monotonic_ns() - began)
         self.requests.applied(entries, answers)
+        self._attached.applied(entries, answers, self.machine.term if self.machine.role is Role.LEADER else None)
         self._events.append(events.Applied(entries[-1].index))
         checkpoints = self.state.take_checkpoints()
         if checkpoints and self.machine.role is Role.LEADER:
             self.requests.propose(_Nobody(), checkpoints)
+
+    def _restored(self, index: Index) -> None:
+        self.requests.skipped(index)
+        self.machine.forget_judged()
+        self._attached.restored(index)
 
     def _hear(self, sender: NodeId, message: RaftMessage | GossipMessage) -> None:
         if type(message) in _GOSSIP:
@@ -336,6 +372,8 @@ class ClusterNode:
     # ---- what people should know ------------------------------------------------------------------------------------
 
     def _role_changed(self, effect: effects.RoleChanged) -> None:
+        if effect.after is not Role.LEADER:
+            self._attached.follow()
         before, after = effect.before.value, effect.after.value
         self.audit.note("role", before, after, node=self.node, term=effect.term, leader=effect.leader)
         self._log.info("role-changed", node=self.node, before=before, after=after, term=effect.term)
@@ -367,6 +405,10 @@ class ClusterNode:
                 self.audit.note("heal", "away", "back", node=self.node, member=member, away_ms=away_ms)
             case Flapping(member, transitions, held_ms):
                 self._log.warning("member-flapping", member=member, transitions=transitions, held_ms=held_ms)
+
+    def alarm(self, code: str, detail: str) -> None:
+        """A person should know."""
+        self._alarm(effects.Alarm(code, detail))
 
     def _alarm(self, effect: effects.Alarm) -> None:
         """Count it and say so. No alarm halts the node: what raises one may be the word of a member that lies.
@@ -441,6 +483,7 @@ class ClusterNode:
             self.metrics.observe_raft(self.machine.stats, monotonic_ns())
             self.requests.sweep()
             self.operations.tidy()
+            self._attached.sweep()
 
     # ---- what others look at ----------------------------------------------------------------------------------------
 
@@ -482,6 +525,10 @@ class ClusterNode:
         """What takes several steps."""
         self.operations.begin(port, request)
 
+    def attend(self, port: Port, request: Request) -> bool:
+        """Let what is attached look at a request; whether it was taken."""
+        return self._attached.take(port, request)
+
     def report(self, number: int) -> Report:
         """How this node sees the cluster."""
         return cluster_status.report(
@@ -490,7 +537,7 @@ class ClusterNode:
             self.gossip.machine,
             self.peers.links,
             self._directory,
-            root=self.state.table.root,
+            root=self._attached.root(self.state.machines.root, self.state.index),
             now_ns=monotonic_ns(),
             problems=self.problems(),
             counters=self.counters(),
@@ -526,45 +573,11 @@ class ClusterNode:
 
     def gauges(self) -> dict[str, float]:
         """Figures that rise and fall."""
-        machine = self.machine
-        configuration = machine.configuration
-        matches = [machine.progress[node].held_index for node in configuration.voters if node in machine.progress]
-        return {
-            "term": machine.term,
-            "commit_index": machine.commit_index,
-            "applied_index": machine.applied_index,
-            "last_index": machine.last_index,
-            "first_index": machine.first_index,
-            "snapshot_index": 0 if machine.snapshot is None else machine.snapshot.last_index,
-            "voters": len(configuration.voters),
-            "learners": len(configuration.learners),
-            "linked": sum(link.is_up for link in self.peers.links.values()),
-            "lag_entries": machine.commit_index - min(matches, default=machine.commit_index),
-            "keys": len(self.state.table),
-            "clients": self.channels.clients,
-            "writes_waiting": self.requests.waiting,
-            "healthy": int(self.metrics.is_healthy(monotonic_ns())),
-        }
+        return cluster_figures.gauges_of(self, now_ns=monotonic_ns()) | self._attached.gauges()
 
     def counts(self) -> dict[str, int]:
         """What only rises, by name."""
-        stats, links = self.machine.stats, self.peers.links.values()
-        return {
-            **{name: getattr(stats, name) for name in stats.__slots__},
-            **{f"clients_{name}": count for name, count in self.requests.counts.items()},
-            **{f"alarm_{code}": count for code, count in self.alarm_counts.items()},
-            **{f"refused_{refusal.value}": count for refusal, count in self.peers.gateway.refused.items()},
-            **{f"channel_{reason}": count for reason, count in self.channels.refused.items()},
-            "syncs": self.disk.syncs,
-            "disk_retries": self.disk.retries,
-            "disk_failures": self.disk.failures,
-            "messages_admitted": self.peers.gateway.admitted,
-            "messages_sent": sum(link.counts.sent for link in links),
-            "messages_dropped": sum(link.counts.dropped for link in links),
-            "dials_failed": sum(link.counts.dials_failed for link in links),
-            "inbox_dropped": self.machine.inbox_dropped,
-            "audit_failures": self.audit.failures,
-        }
+        return cluster_figures.counts_of(self) | self._attached.counts()
 
     def counters(self) -> dict[str, float]:
         """All figures, for the report."""

@@ -37,7 +37,8 @@ from bobbin.runtime.cluster_members import (
     check_address,
     member_key,
 )
-from bobbin.runtime.cluster_requests import INVALID, NOT_ALLOWED, Gathered, NotDone, Port, Requests
+from bobbin.runtime.cluster_port import Port
+from bobbin.runtime.cluster_requests import INVALID, NOT_ALLOWED, Gathered, NotDone, Requests
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State, commands_of, delete_entry, put_entry
 from bobbin.wire.cluster.client import Add, Answer, Done, Invite, Joined, Members, Rejected, Unknown

@@ -6,7 +6,7 @@ and this life of it, and every field is within its bounds. What is refused is co
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -55,7 +55,9 @@ class Peers:
         hear: Hear,
         log: FilteringBoundLogger,
         own_term: OwnTerm | None = None,
+        kinds: Collection[int] = (),
     ) -> None:
+        """``kinds``: of the commands that other machines than the table have on this log."""
         self.links: Final[dict[NodeId, PeerLink]] = {}
         self._own: Final = own
         self._node: Final = node
@@ -78,7 +80,7 @@ class Peers:
             gossip=settings.gossip,
             # The bound that no setting goes beyond: a leader with a longer one than ours must not be refused for ever.
             # What this node itself takes of clients is bounded at the door.
-            check_command=command_check(MessageValidationConfig(max_key_len=KEY_BYTES_MAX)),
+            check_command=command_check(MessageValidationConfig(max_key_len=KEY_BYTES_MAX), kinds),
             own_term=own_term,
         )
         self._known: dict[bytes, NodeId] = {}

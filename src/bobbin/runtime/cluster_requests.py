@@ -12,10 +12,9 @@ again under the same number of its session, which does no write twice.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, get_args
 
 from bobbin.cluster import key_value
 from bobbin.cluster.names import Index, NodeId, Term
@@ -34,29 +33,28 @@ from bobbin.cluster.raft.events import (
 from bobbin.cluster.settings import RaftConfig
 from bobbin.errors import ResourceError
 from bobbin.runtime.cluster_members import RESERVED, Rights
-from bobbin.runtime.cluster_reads import ANSWER_BYTES_MAX, look
+from bobbin.runtime.cluster_port import Patient, Port, Reader, Reading, Waiter
+from bobbin.runtime.cluster_reads import look
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State
-from bobbin.transport.base import TransportError
-from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
-from bobbin.wire.cluster.client import Answer, Done, Rejected, Request, Rows, Unknown, Value
+from bobbin.wire.cluster.chain import ChainRequest
+from bobbin.wire.cluster.client import Answer, Done, Rejected, Request, Unknown
 from bobbin.wire.cluster.commands import encode_command
-from bobbin.wire.cluster.frame import frame
+from bobbin.wire.cluster.lace import LaceRequest
 
 NOT_ALLOWED: Final = "not-allowed"
 INVALID: Final = "invalid"
 LOST: Final = "lost"
 TIMED_OUT: Final = "timed-out"
 STOPPING: Final = "stopping"
-_ANSWERS_MAX: Final = 5_000
-"""In one frame."""
-_ANSWER_COST: Final = 1_000
-_ROW_COST: Final = 400
-_REPORT_COST: Final = 100_000
-"""What an answer counts for besides its values, in bytes: the time that it takes to make it is meant as well."""
 _PROPOSAL_MAX: Final = 1_000
 """Writes of one proposal, which the machine takes or refuses: what has room must not fall with what has none."""
+
+_ATTACHED: Final = frozenset({*get_args(ChainRequest), *get_args(LaceRequest)})
+"""Requests for what is attached to a node."""
+_NOTHING_READ: Final = client.Get(0, b"-")
+"""Stands for a read of the node itself, which looks where it likes."""
 
 _TEXTS: Final = {
     Why.NOT_LEADER: "this node does not lead",
@@ -71,12 +69,6 @@ _TEXTS: Final = {
     Why.STORAGE: "the disk failed",
     Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
 }
-
-
-class Waiter(Protocol):
-    """Whoever gets an answer."""
-
-    def answer(self, answer: Answer, /) -> None: ...
 
 
 class Core(Protocol):
@@ -101,134 +93,24 @@ class Core(Protocol):
         """Do something that takes several steps."""
         ...
 
+    def attend(self, port: Port, request: Request) -> bool:
+        """Do something that what is attached to the node knows of; False if nothing does."""
+        ...
 
-Reading: TypeAlias = client.Get | client.Scan | client.Status
-"""A request whose answer is made of what the node holds."""
 
+class Confirmed:
+    """Waits for the word that this node leads and has applied all that was committed when it was asked."""
 
-class Port:
-    """The answers to one client, gathered for one frame a turn.
-
-    An answer to a read may be a hundred thousand times as large as the request. So a read waits here, as a request,
-    while the client does not take what it has got, or has got much in this turn: what is held for one client is
-    bounded by what its socket holds and one frame.
-    """
-
-    def __init__(self, flow: Flow, rights: Rights, certificate: bytes | None, bounds: ClientBounds) -> None:
-        """``certificate``: what the client has shown; None for the operator of this machine."""
-        self.rights: Final = rights
-        self.certificate: Final = certificate
-        self.in_flight = 0
-        self._flow: Final = flow
-        self._bounds: Final = bounds
-        self._loop: Final = asyncio.get_running_loop()
-        self._answers: list[Answer] = []
-        self._bytes = 0
-        self._has_much = False
-        """A frame was filled in this turn."""
-        self._reads: Final[deque[tuple[Callable[[Reading], Answer], Reading]]] = deque()
-        self._serving: asyncio.Task[None] | None = None
-        """Waits for room, for everybody here: a flow bears one that waits."""
-        self._room: Final = asyncio.Event()
-        self._left: Callable[[], None] | None = None
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether the client may ask for nothing more."""
-        return self._left is not None
-
-    def leave(self, left: Callable[[], None]) -> None:
-        """Take no more; ``left`` is called when everything that was asked for is answered."""
-        if self._left is None:
-            self._left = left
-            if not self.in_flight:
-                left()
+    def __init__(self, done: Callable[[Rejected | None], None]) -> None:
+        self._done: Final = done
 
     def read(self, look: Callable[[Reading], Answer], request: Reading) -> None:
-        """Answer with what ``look`` finds, as soon as there is room for it."""
-        if self._reads or self._has_much or self._flow.is_full:
-            self._reads.append((look, request))
-            self._serve_soon()
-        else:
-            self.answer(look(request))
+        del look, request
+        self._done(None)
 
     def answer(self, answer: Answer) -> None:
-        answers = self._answers
-        if not answers:
-            self._loop.call_soon(self._end_turn)
-        answers.append(answer)
-        if type(answer) is not Done:
-            self._bytes += _cost(answer)
-        if len(answers) >= _ANSWERS_MAX or self._bytes >= ANSWER_BYTES_MAX:
-            self._has_much = True
-            self._flush()
-        elif len(answers) == self.in_flight:
-            # Nothing else is under way that could share the frame.
-            self._flush()
-
-    async def room(self) -> None:
-        """Wait while the client has enough to wait for, or does not read."""
-        while self.in_flight >= self._bounds.in_flight_max or self._reads or self._is_stuck:
-            self._serve_soon()
-            self._room.clear()
-            await self._room.wait()
-
-    def close(self) -> None:
-        """The client has gone."""
-        self._reads.clear()
-        if self._serving is not None:
-            self._serving.cancel()
-
-    @property
-    def _is_stuck(self) -> bool:
-        return self._flow.is_full and not self._flow.is_over
-
-    def _serve_soon(self) -> None:
-        if self._serving is None and (self._reads or self._is_stuck):
-            self._serving = self._loop.create_task(self._serve())
-
-    async def _serve(self) -> None:
-        """Answer the reads that wait, a frame a turn, while the client takes them."""
-        try:
-            while True:
-                await self._flow.room()
-                while self._reads and not self._has_much and not self._flow.is_full:
-                    look, request = self._reads.popleft()
-                    self.answer(look(request))
-                if not self._reads and not self._flow.is_full:
-                    return
-                await asyncio.sleep(0)
-        except TransportError:
-            self.in_flight -= len(self._reads)
-            self._reads.clear()
-        finally:
-            self._serving = None
-            self._room.set()
-
-    def _end_turn(self) -> None:
-        self._has_much = False
-        self._flush()
-
-    def _flush(self) -> None:
-        answers = self._answers
-        if not answers:
-            return
-        self._answers, self._bytes = [], 0
-        self.in_flight -= len(answers)
-        self._room.set()
-        with suppress(TransportError):  # it has gone; whatever it asked for goes on
-            self._flow.put(frame(client.encode_answers(answers)))
-        if self._left is not None and not self.in_flight:
-            self._left()
-
-
-def _cost(answer: Answer) -> int:
-    """How much an answer is, roughly, in bytes."""
-    if isinstance(answer, Value):
-        return _ANSWER_COST + len(answer.value or b"")
-    if isinstance(answer, Rows):
-        return _ANSWER_COST + sum(_ROW_COST + len(row.key) + len(row.value) for row in answer.rows)
-    return _REPORT_COST if isinstance(answer, client.Report) else _ANSWER_COST
+        assert isinstance(answer, Rejected)
+        self._done(answer)
 
 
 class _Batch:
@@ -263,15 +145,15 @@ class Requests:
         self._numbers: Final = count(1)
         self._commands: list[bytes] = []
         self._writers: list[tuple[Waiter, int]] = []
-        self._readers: list[tuple[Port, client.Get | client.Scan]] = []
+        self._readers: list[tuple[Reader, client.Get | client.Scan]] = []
         self._is_gathering = False
         self._proposed: Final[dict[int, list[tuple[Waiter, int]]]] = {}
         """By request, until the machine has accepted or refused it."""
         self._waiting: Final[dict[Index, tuple[Term, Waiter, int]]] = {}
         """By the place in the log."""
         self._batches: Final[deque[_Batch]] = deque()
-        self._reading: Final[dict[int, tuple[float, list[tuple[Port, client.Get | client.Scan]]]]] = {}
-        self._ready: list[tuple[Index, int, float, list[tuple[Port, client.Get | client.Scan]]]] = []
+        self._reading: Final[dict[int, tuple[float, list[tuple[Reader, client.Get | client.Scan]]]]] = {}
+        self._ready: list[tuple[Index, int, float, list[tuple[Reader, client.Get | client.Scan]]]] = []
         """Reads that wait for an index to be applied, and until when; a heap."""
         self._transfers: Final[dict[int, tuple[Waiter, int, NodeId]]] = {}
         self._snapshots: Final[dict[int, tuple[Waiter, int]]] = {}
@@ -308,6 +190,8 @@ class Requests:
             elif kind is client.Get or kind is client.Scan:
                 assert isinstance(request, client.Get | client.Scan)
                 self._read(port, request)
+            elif kind in _ATTACHED:
+                self._attend(port, request)
             else:
                 self._take_other(port, request)
 
@@ -333,8 +217,12 @@ class Requests:
                 self._core.feed(SnapshotWanted(asked))
             case client.Add() | client.Invite() | client.Members():
                 self._core.operate(port, request)
-            case client.Put() | client.Get() | client.Scan():
-                raise AssertionError("these are taken before")
+            case _:
+                raise AssertionError("the others are taken before")
+
+    def _attend(self, port: Port, request: Request) -> None:
+        if not self._core.attend(port, request):
+            self._reject(port, request.number, NOT_ALLOWED, "this cluster keeps nothing that knows such a request")
 
     def _take_invited(self, port: Port, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -373,6 +261,14 @@ class Requests:
         """Commands of the node itself; each is answered under the number of its place among them."""
         self._commands.extend(commands)
         self._writers.extend((waiter, number) for number in range(len(commands)))
+        self._gather()
+
+    def confirm(self, done: Callable[[Rejected | None], None]) -> None:
+        """Make sure that this node leads, by a majority; ``done`` is called when all that was committed is applied.
+
+        Or with the reason why that is not so. What is read from the state then is linearizable.
+        """
+        self._readers.append((Confirmed(done), _NOTHING_READ))
         self._gather()
 
     def change(self, waiter: Waiter, number: int, event: AddLearner | PromoteLearner | RemoveNode) -> None:
@@ -497,7 +393,7 @@ class Requests:
             batch = self._batches.popleft()
             for place in range(batch.first, batch.first + batch.count):
                 found = self._waiting.get(Index(place))
-                if found is not None and found[0] == batch.term:
+                if found is not None and found[0] == batch.term and not isinstance(found[1], Patient):
                     del self._waiting[Index(place)]
                     self._unknown(found[1], found[2], "no majority has confirmed it in time")
         for asked in [asked for asked, (deadline, _) in self._reading.items() if deadline <= now]:
@@ -541,7 +437,7 @@ class Requests:
 
     def _look(self, request: Reading) -> Answer:
         """What a read finds now, which may be later than when it was confirmed: it is open still."""
-        assert not isinstance(request, client.Status)
+        assert isinstance(request, client.Get | client.Scan)
         return look(self._core.state, request)
 
     def _reject(self, waiter: Waiter, number: int, why: str, text: str) -> None:

@@ -1,7 +1,7 @@
 """Snapshots of a running node: taken, read for others, fetched from others and installed, in a thread of their own.
 
 The state is captured in the event loop, where it cannot change meanwhile, and written down in the thread while writes
-go on. What was fetched is read into a new table in the thread, and put in the place of the old one in the event loop.
+go on. What was fetched is read into new machines in the thread, which take the place of the old ones in the event loop.
 
 What fails is told to the machine, which goes on without. Anything that is raised beyond that is a fault of this
 program, or memory has run out: the machine would wait for an answer for ever, so the node hears of it instead.
@@ -14,6 +14,7 @@ from functools import partial
 from time import time
 from typing import Final, Protocol, TypeVar
 
+from bobbin.cluster.composite import Composite
 from bobbin.cluster.key_value import KeyValue
 from bobbin.cluster.names import Index
 from bobbin.cluster.raft.effects import DropChunks, InstallSnapshot, ReadSnapshot, StoreChunk, TakeSnapshot
@@ -28,7 +29,7 @@ from bobbin.cluster.raft.events import (
 )
 from bobbin.cluster.state_machine import Capture
 from bobbin.errors import BobbinError, IntegrityError, ResourceError
-from bobbin.runtime.cluster_state import State, table_of
+from bobbin.runtime.cluster_state import State
 from bobbin.store.wal.snapshots import SnapshotReader
 from bobbin.wire.cluster import snapshot_stream
 
@@ -84,13 +85,13 @@ class SnapshotWork:
         for reader in self._readers.values():
             reader.close()
 
-    def read_table(self, metadata: SnapshotMetadata) -> KeyValue:
+    def read_machines(self, metadata: SnapshotMetadata) -> Composite[KeyValue]:
         """The state that a durable snapshot holds. For any thread but that of the event loop."""
         reader = self._storage.open_snapshot(metadata.sha256)
         if reader is None:
             raise IntegrityError(f"the snapshot up to {metadata.last_index} is not there any more")
         try:
-            return table_of(snapshot_stream.decode(reader.chunks()))
+            return self._state.build(snapshot_stream.decode(reader.chunks()), metadata.last_index)
         finally:
             reader.close()
 
@@ -101,6 +102,9 @@ class SnapshotWork:
         if effect.index != self._state.index:
             self._feed(SnapshotFailed(f"the state is at {self._state.index}, not at {effect.index}"))
             return
+        if not self._state.machines.is_at(effect.index):
+            self._feed(SnapshotFailed(f"a machine is ahead of {effect.index}, until the log has been applied again"))
+            return
         metadata = SnapshotMetadata(
             last_index=effect.index,
             last_term=effect.term,
@@ -110,7 +114,7 @@ class SnapshotWork:
             created_s=int(time()),
             epoch=effect.epoch,
         )
-        self._do(partial(self._write, self._state.table.snapshot(), metadata), self._taken)
+        self._do(partial(self._write, self._state.machines.snapshot(effect.index), metadata), self._taken)
 
     def read(self, effect: ReadSnapshot) -> None:
         """Read some bytes for a follower."""
@@ -168,9 +172,9 @@ class SnapshotWork:
             self._storage.begin_fetch(effect.metadata)
         self._storage.write_chunk(effect.offset, effect.data)
 
-    def _fetch(self, metadata: SnapshotMetadata) -> KeyValue:
+    def _fetch(self, metadata: SnapshotMetadata) -> Composite[KeyValue]:
         self._storage.finish_fetch(metadata)
-        return self.read_table(metadata)
+        return self.read_machines(metadata)
 
     # ---- in the event loop ------------------------------------------------------------------------------------------
 
@@ -190,7 +194,7 @@ class SnapshotWork:
         data = None if isinstance(outcome, BobbinError) else outcome
         self._feed(SnapshotBytes(effect.to, effect.sha256, effect.offset, data))
 
-    def _install(self, metadata: SnapshotMetadata, outcome: KeyValue | BobbinError) -> None:
+    def _install(self, metadata: SnapshotMetadata, outcome: Composite[KeyValue] | BobbinError) -> None:
         if isinstance(outcome, BobbinError):
             self._feed(SnapshotRefused(metadata, str(outcome)))
             return

@@ -1,5 +1,7 @@
 """The state that a node applies the log to: the table of clients' keys, and in it what the cluster keeps for itself.
 
+Other machines may stand beside the table (``cluster.composite``); this one hands them what is theirs.
+
 Some keys cannot be written by clients. Under them stand the members and callers (``cluster_members``), and now and then
 the root of the state: the leader writes the root that it had at some place of the log, and every node compares it with
 the root that it had there. Two nodes whose committed data differ are never merged: the one that finds it out stops, and
@@ -17,6 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from bobbin.cluster.composite import Composite, Placed, Source, build_all, open_all
 from bobbin.cluster.key_value import Delete, KeyValue, Put
 from bobbin.cluster.names import Index, NodeId
 from bobbin.cluster.raft.entries import Entry
@@ -43,8 +46,10 @@ class _Checkpoint(Struct, frozen=True, array_like=True):
 class State:
     """What one node has applied."""
 
-    def __init__(self, *, known: KnownMembers, checkpoint_entries: int) -> None:
-        self.table: KeyValue = key_value()
+    def __init__(self, *, known: KnownMembers, checkpoint_entries: int, sources: Sequence[Source] = ()) -> None:
+        """``sources``: of the machines beside the table, which are opened here."""
+        self._sources: Final = tuple(sources)
+        self.machines: Composite[KeyValue] = open_all(key_value(), self._sources)
         self.index: Index = Index(0)
         """Of the last entry that was applied, or that a restored snapshot stands in for."""
         self._known: Final = known
@@ -61,9 +66,22 @@ class State:
         self.changes = 0
         """Counts up when members or callers may have changed."""
 
+    @property
+    def table(self) -> KeyValue:
+        """Clients' keys and values."""
+        return self.machines.table
+
     def apply(self, entries: Sequence[Entry]) -> list[bytes]:
         """Apply what is committed; the answers in order, empty where an entry is no command. Raises ``Divergence``."""
-        apply, every = self.table.apply, self._every
+        answers = self._apply_parts(entries) if self.machines.parts else self._apply_table(entries)
+        if entries:
+            before, self.index = self.index, entries[-1].index
+            if self._words or before < self._goal:
+                self._note_progress(before)
+        return answers
+
+    def _apply_table(self, entries: Sequence[Entry]) -> list[bytes]:
+        apply, every = self.machines.table.apply, self._every
         answers: list[bytes] = []
         for entry in entries:
             payload = entry.payload
@@ -75,14 +93,40 @@ class State:
                 answers.append(b"")
             if entry.index % every == 0:
                 self._note_root(entry.index)
-        if entries:
-            before, self.index = self.index, entries[-1].index
-            if self._words or before < self._goal:
-                self._note_progress(before)
         return answers
 
+    def _apply_parts(self, entries: Sequence[Entry]) -> list[bytes]:
+        """With machines beside the table: each gets its commands together, up to where the root is looked at."""
+        answers: list[bytes] = []
+        commands: list[Placed] = []
+        places: list[int] = []
+
+        def hand_over() -> None:
+            for place, answer in zip(places, self.machines.apply_many(commands, self._after_table), strict=True):
+                answers[place] = answer
+            commands.clear()
+            places.clear()
+
+        for place, entry in enumerate(entries):
+            answers.append(b"")
+            payload = entry.payload
+            if type(payload) is bytes:
+                commands.append((entry.index, entry.term, payload))
+                places.append(place)
+            if entry.index % self._every == 0:
+                hand_over()
+                self._note_root(entry.index)
+        hand_over()
+        return answers
+
+    def _after_table(self, command: bytes) -> None:
+        if RESERVED in command:
+            self._look(command)
+
     def _note_root(self, index: Index) -> None:
-        root = self._roots[index] = self.table.root
+        if not self.machines.is_at(index):
+            return  # a machine kept what comes later: its root is not of this place
+        root = self._roots[index] = self.machines.root
         while len(self._roots) > ROOTS_MAX:
             del self._roots[next(iter(self._roots))]
         checkpoint = msgspec.msgpack.encode(_Checkpoint(index, root))
@@ -195,25 +239,30 @@ class State:
 
     # ---- snapshots --------------------------------------------------------------------------------------------------
 
-    def restore(self, table: KeyValue, index: Index) -> None:
+    def build(self, entries: Iterable[bytes], index: Index) -> Composite[KeyValue]:
+        """The machines that a snapshot of this place wrote down, beside the present ones; ``restore`` takes them.
+
+        May be called in any thread. Raises ``IntegrityError``.
+        """
+        return build_all(key_value(), self._sources, entries, index, self.machines)
+
+    def restore(self, machines: Composite[KeyValue], index: Index) -> None:
         """A snapshot takes the place of everything."""
-        self.table = table
+        machines.succeed(self.machines)
+        self.machines = machines
         self.index = index
         self._roots.clear()
         self._checkpoints.clear()
         self._reserved = {}
         first = RESERVED
-        while items := table.scan(first, end=KEY_END):
+        while items := machines.table.scan(first, end=KEY_END):
             self._reserved.update((item.key, item.value) for item in items)
             first = items[-1].key + b"\x00"
         self.changes += 1
 
-
-def table_of(entries: Iterable[bytes]) -> KeyValue:
-    """The table that a snapshot wrote down. May be called in any thread. Raises ``IntegrityError``."""
-    table = key_value()
-    table.restore(entries)
-    return table
+    def close(self) -> None:
+        """Let go of what the machines hold."""
+        self.machines.close()
 
 
 def commands_of(directory: Directory) -> list[bytes]:

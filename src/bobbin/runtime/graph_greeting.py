@@ -21,12 +21,14 @@ from bobbin.errors import PeerError
 from bobbin.reactive.messages import PeerId
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_peers import ANYONE, OWNER, Credentials, Identities
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.introduction import Introduction, NotAdmitted, introduce
 from bobbin.transport.base import ByteStream, Route, TransportError
 from bobbin.wire.address import Scheme
 from bobbin.wire.proof import Role
 
 NOT_KNOWN: Final = "not-known"
+TOO_MANY_TOKENS: Final = "too-many-tokens"
 OWN_SCHEMES: Final = frozenset({Scheme.UNIX, Scheme.STDIO})
 """Ways that lead to one user only."""
 
@@ -62,21 +64,30 @@ class Unread:
 
 
 async def identify(
-    stream: ByteStream, identities: Identities, *, timeout_seconds: float, key: SigningKey | None = None
+    stream: ByteStream,
+    identities: Identities,
+    *,
+    guesses: Guesses,
+    timeout_seconds: float,
+    key: SigningKey | None = None,
 ) -> tuple[PeerId, ByteStream]:
     """Who is at the other end, and the stream behind what it said of that. ``key``: what this side proves in turn.
+
+    An address that has shown too many wrong tokens is not listened to, whatever it shows.
 
     Raises ``PeerError`` for somebody who is not known, and ``TransportError``. The stream is still open then, unless
     the introduction has closed it.
     """
     try:
         async with asyncio.timeout(timeout_seconds):
-            return await _identify(stream, identities, key)
+            return await _identify(stream, identities, guesses, key)
     except TimeoutError as error:
         raise PeerError("handshake-timeout", "the observer did not say who it is") from error
 
 
-async def _identify(stream: ByteStream, identities: Identities, key: SigningKey | None) -> tuple[PeerId, ByteStream]:
+async def _identify(
+    stream: ByteStream, identities: Identities, guesses: Guesses, key: SigningKey | None
+) -> tuple[PeerId, ByteStream]:
     early = b""
     while len(early) < _HEAD_SIZE:
         early += await _more(stream)
@@ -90,8 +101,12 @@ async def _identify(stream: ByteStream, identities: Identities, key: SigningKey 
     line, rest = early[:end], Unread(stream, early[end:])
     if line == _PROOF:
         return await prove_to(rest, identities, key=key), rest
+    origin, now = stream.route.origin, asyncio.get_running_loop().time()
+    if not guesses.may_try(origin, now):
+        raise PeerError(TOO_MANY_TOKENS, "too many wrong tokens came from there")
     peer = identities.of_token(line[len(_TOKEN) :].rstrip(b"\r\n").decode("ascii", "surrogateescape"))
     if not line.startswith(_TOKEN) or peer is None:
+        guesses.note_wrong(origin, now)
         raise PeerError(NOT_KNOWN, "this token is not known")
     return peer, rest
 

@@ -44,7 +44,7 @@ from bobbin.reactive.source import GraphSource
 from bobbin.reactive.type_tags import TypeTags
 from bobbin.runtime.graph_allowances import Allowance, Allowances
 from bobbin.runtime.reactive_context import ReactiveContext
-from bobbin.runtime.single_effects import Fate, SingleEffects
+from bobbin.runtime.single_effects import Fate, OnceRecords
 
 Values: TypeAlias = Mapping[str, str | int]
 Tell: TypeAlias = Callable[[str, Values], None]
@@ -222,7 +222,7 @@ class GraphHost:
             self._allowances.remove(allowance, self._keys())
             self._tell_links(allowance.peer)
 
-    def on_trigger(self, node: NodeId, run: Callable[[], object], *, once: SingleEffects | None = None) -> None:
+    def on_trigger(self, node: NodeId, run: Callable[[], object], *, once: OnceRecords | None = None) -> None:
         """What to run when a peer that may triggers this node. It has the graph to itself, and may change it.
 
         ``once``: the records by which it happens at most once ever, whoever triggers it and however often this process
@@ -308,7 +308,7 @@ class GraphHost:
         except Exception as error:  # noqa: BLE001 -- it is the program's own, and no reason to let the peer go
             tell("failed", {"peer": peer, "why": explained(error)})
 
-    def _run_once(self, records: SingleEffects, key: str, run: Callable[[], object]) -> None:
+    def _run_once(self, records: OnceRecords, key: str, run: Callable[[], object]) -> None:
         fate = records.once(key, run)
         if fate is not Fate.DONE:
             self.tell("not-again", {"key": key, "why": fate.value})

@@ -27,6 +27,7 @@ from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
 from bobbin.runtime.graph_peers import ANYONE, Identities
 from bobbin.runtime.graph_web import INSECURE, TOO_MANY, WebListener, WebSettings
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.replication import Replication
 from bobbin.transport import tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
@@ -72,6 +73,8 @@ class GraphServer:
         """Of the addresses at which replicas come."""
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._origins: Final[Counter[str]] = Counter()
+        self._guesses: Final = Guesses()
+        """Wrong tokens on streams and data channels; ports of WebSockets count their own."""
         self._peers: Final[Counter[tuple[PeerId, str]]] = Counter()
         self.is_idle: Final = asyncio.Event()
         """Set whenever the last link is over: of interest where there is one only, on stdio."""
@@ -192,7 +195,9 @@ class GraphServer:
             return
         try:
             seconds = settings.link.handshake_seconds
-            peer, rest = await identify(stream, settings.identities, timeout_seconds=seconds, key=settings.key)
+            peer, rest = await identify(
+                stream, settings.identities, guesses=self._guesses, timeout_seconds=seconds, key=settings.key
+            )
             await self._serve(StreamChannel(rest, frame_bytes_max=settings.link.frame_bytes_max), route, peer)
         except PeerError as error:
             self._turn(error.code, route.remote)
@@ -212,7 +217,9 @@ class GraphServer:
             return
         try:
             seconds = settings.link.handshake_seconds
-            peer, channel = await link.identify(settings.identities, timeout_seconds=seconds, key=settings.key)
+            peer, channel = await link.identify(
+                settings.identities, guesses=self._guesses, timeout_seconds=seconds, key=settings.key
+            )
             await self._serve(channel, route, peer, web=True)
         except PeerError as error:
             self._turn(error.code, route.remote)

@@ -14,6 +14,7 @@ the iterator says how many.
 """
 
 import asyncio
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 CHANGES_MAX: Final = 1024
 """Values that wait to be taken from one iterator."""
+_ID_BITS: Final = 52
 
 
 class ChangesMissed(ResourceError):
@@ -36,6 +38,11 @@ class ChangesMissed(ResourceError):
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} values were not taken in time", retry=True)
         self.count = count
+
+
+def _draw_id() -> int:
+    """A number that every peer takes exactly, JavaScript too, and that says nothing of other nodes."""
+    return secrets.randbits(_ID_BITS)
 
 
 class RunCancelled(ResourceError):
@@ -50,7 +57,7 @@ class ReactiveContext:
 
     def __init__(self, graph: Graph | None = None, *, on_error: Callable[[Exception], None] | None = None) -> None:
         """``on_error`` hears of effects that fail when a run has ended, since nobody has called then."""
-        self._graph: Final = Graph() if graph is None else graph
+        self._graph: Final = Graph(draw_id=_draw_id) if graph is None else graph
         self._on_error: Final = on_error
         self._lock: Final = threading.RLock()
         self._depth = 0

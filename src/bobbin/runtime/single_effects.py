@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from enum import StrEnum, unique
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 from msgspec import Struct
@@ -82,6 +82,14 @@ class _Ended(Struct, frozen=True, tag="ended", forbid_unknown_fields=True):
 
 _Line = _Term | _Begun | _Ended
 _decoder: Final = msgspec.json.Decoder(_Line)
+
+
+class OnceRecords(Protocol):
+    """By which an effect happens at most once: on one machine, or in a cluster (``replicated_effects``)."""
+
+    def once(self, id: str, run: Callable[[], object]) -> Fate:
+        """Do something, unless it was done or may have been."""
+        ...
 
 
 class SingleEffects:

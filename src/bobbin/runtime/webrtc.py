@@ -47,6 +47,7 @@ from bobbin.runtime import graph_greeting
 from bobbin.runtime.graph_channel import Channel
 from bobbin.runtime.graph_greeting import NOT_KNOWN, Unread
 from bobbin.runtime.graph_peers import ANYONE, SIGNER_PEER_MIN, TOKEN_PEER_MIN, Credentials, Identities
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.signal_client import SignalClient
 from bobbin.transport.base import READ_BYTES_MAX, Route, TransportError
 from bobbin.wire.address import Address, Scheme
@@ -119,10 +120,10 @@ class RtcLink:
         return RtcStream(self).route
 
     async def identify(
-        self, identities: Identities, *, timeout_seconds: float, key: SigningKey | None = None
+        self, identities: Identities, *, guesses: Guesses, timeout_seconds: float, key: SigningKey | None = None
     ) -> tuple[PeerId, Channel]:
         """See the function of this name."""
-        return await identify(self, identities, timeout_seconds=timeout_seconds, key=key)
+        return await identify(self, identities, guesses=guesses, timeout_seconds=timeout_seconds, key=key)
 
     @property
     def is_over(self) -> bool:
@@ -306,7 +307,12 @@ async def show(link: RtcLink, credentials: Credentials) -> None:
 
 
 async def identify(
-    link: RtcLink, identities: Identities, *, timeout_seconds: float, key: SigningKey | None = None
+    link: RtcLink,
+    identities: Identities,
+    *,
+    guesses: Guesses,
+    timeout_seconds: float,
+    key: SigningKey | None = None,
 ) -> tuple[PeerId, Channel]:
     """The side of the graph: who is at the other end, and the channel behind what it said of that.
 
@@ -325,7 +331,9 @@ async def identify(
         if not first.endswith(b"\n") or first.count(b"\n") > 1:
             raise PeerError(NOT_KNOWN, "the first message is neither a frame nor one line")
         stream = Unread(RtcStream(link), first)
-        peer, _ = await graph_greeting.identify(stream, identities, timeout_seconds=timeout_seconds, key=key)
+        peer, _ = await graph_greeting.identify(
+            stream, identities, guesses=guesses, timeout_seconds=timeout_seconds, key=key
+        )
     except BaseException:
         link.abort()
         raise

@@ -2,9 +2,9 @@
 
 ``--world store`` is a store on a disk that fails, ``--world interlace`` are nodes that exchange records, ``--world
 tangles`` are nodes that keep tangles, ``--world reactive`` is a graph with those who watch it, ``--world raft`` is a
-cluster that agrees on one log, ``--world membership`` are members that probe and gossip. One world is one seed:
-``--seed 7`` replays it, where machines speak with a trace of every step. ``--seeds 0:100000 --jobs 2`` runs many and
-writes what happened as JSON.
+cluster that agrees on one log, ``--world membership`` are members that probe and gossip, ``--world transactions`` are
+shards that do things together. One world is one seed: ``--seed 7`` replays it, where machines speak with a trace of
+every step. ``--seeds 0:100000 --jobs 2`` runs many and writes what happened as JSON.
 """
 
 import argparse

@@ -3,7 +3,8 @@
 Raft bears crashes, not treason: a member that votes twice, or claims entries that it has lost, can break any promise,
 and nobody could tell. What can be told, or does no harm, is what this one does: it claims what cannot be (a match
 beyond the log, an answer to a message not yet sent), plays the leader without being one, speaks in terms far ahead or
-long over, spoils the bytes of snapshots, says that it is nowhere near or very near, and repeats itself.
+long over, spoils the bytes of snapshots, says that it is nowhere near or very near, and repeats itself. Where somebody
+judges entries it forges one now and then while it leads.
 """
 
 from collections.abc import Iterable
@@ -26,6 +27,7 @@ from bobbin.cluster.raft.messages import (
     TimeoutNow,
     VoteAnswer,
 )
+from bobbin.simulator.raft_judge import FORGED
 
 FAR: Final = 1_000
 KEPT: Final = 30
@@ -34,8 +36,10 @@ KEPT: Final = 30
 class Liar:
     """Twists what one node says, and says things of its own."""
 
-    def __init__(self, node: NodeId, random: Random) -> None:
+    def __init__(self, node: NodeId, random: Random, *, is_judged: bool = False) -> None:
+        """``is_judged``: the others can tell an entry that it has forged."""
         self.node: Final = node
+        self.is_judged: Final = is_judged
         self.rate = 0.3
         self._random: Final = random
         self._said: Final[list[tuple[NodeId, RaftMessage]]] = []
@@ -69,6 +73,8 @@ class Liar:
                 return "request of nonsense", structs.replace(
                     message, offset=message.offset + self._random.randint(1, FAR)
                 )
+            case AppendEntries() if self.is_judged:
+                return self._forge(message)
             case _:
                 return "", message
 
@@ -116,6 +122,16 @@ class Liar:
         if random.random() < 0.3:
             return Embedding(1, (), ())
         return Embedding.dense(tuple(random.choice((-1e6, 1e-9, 1.0)) for _ in range(random.randint(1, 6))))
+
+    def _forge(self, message: AppendEntries) -> tuple[str, RaftMessage]:
+        """Another command in the place of one of its own term. Those of earlier terms are taken without a judgement."""
+        entries = message.entries
+        own = [at for at, one in enumerate(entries) if one.term == message.term and type(one.payload) is bytes]
+        if not own:
+            return "", message
+        at = self._random.choice(own)
+        forged = structs.replace(entries[at], payload=FORGED + self._random.randbytes(4))
+        return "forged entry", structs.replace(message, entries=(*entries[:at], forged, *entries[at + 1 :]))
 
     def _spoil(self, chunk: SnapshotChunk) -> SnapshotChunk:
         random = self._random

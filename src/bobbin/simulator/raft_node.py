@@ -5,11 +5,11 @@ three attempts at a write, snapshots on the side while writes go on, answers to 
 what the disk holds. Whatever was planned in an earlier life does not happen.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from random import Random
-from typing import Final, Protocol, TypeAlias, assert_never
+from typing import Final, NoReturn, Protocol, TypeAlias, assert_never
 
 from msgspec import Struct, structs
 
@@ -59,7 +59,8 @@ from bobbin.simulator.clock import SECOND_NS, NodeClock, Timeline
 from bobbin.simulator.cluster_disk import ClusterDisk, PowerCut
 from bobbin.simulator.raft_checker import RaftChecker
 from bobbin.simulator.raft_clients import Answer, Book
-from bobbin.simulator.raft_shape import Build, Speed
+from bobbin.simulator.raft_judge import RaftJudge
+from bobbin.simulator.raft_shape import Build, JudgeShape, Speed
 from bobbin.store.raft_storage import RaftStorage
 from bobbin.wire.cluster.commands import key_value
 from bobbin.wire.cluster.snapshot_stream import decode, encode
@@ -99,6 +100,10 @@ class Surroundings(Protocol):
         """An effect that is for people."""
         ...
 
+    def fail(self, message: str) -> NoReturn:
+        """A promise is broken."""
+        ...
+
 
 class _Waiting(Struct):
     """A proposal that has its places in the log."""
@@ -126,6 +131,9 @@ class RaftNode:
         """Nothing happens before: the process stands still."""
         self.table: KeyValue = key_value(sessions_max=build.sessions_max)
         self.applied = 0
+        self.judged: Final[Counter[str]] = Counter()
+        """What its judges have done, over all lives."""
+        self._judge: RaftJudge | None = None
         self._world: Final = world
         self._random: Final = random
         self._storage: RaftStorage | None = None
@@ -191,6 +199,10 @@ class RaftNode:
         self._storage = storage
         may_lack = was_damaged or (is_damaged and bool(storage.notices))
         self._is_damaged = False
+        if build.judge is not None:
+            self._judge = RaftJudge(
+                build.judge, random=self._random, machine=lambda: self.machine, fail=self._world.fail, tally=self.judged
+            )
         self.machine = RaftMachine(
             build.config,
             node=self.node,
@@ -199,6 +211,8 @@ class RaftNode:
             random=self._random,
             embedding=build.embedding,
             checking=build.is_checking,
+            judge=self._judge,
+            judged_ahead_max=(build.judge or JudgeShape()).ahead_max,
         )
         self.applied = 0 if recovered.snapshot is None else recovered.snapshot.last_index
         self._world.tell(f"{self.node} begins life {self.life}, term {recovered.term}, last {self.machine.last_index}")
@@ -244,6 +258,8 @@ class RaftNode:
         effects = machine.step(event, now_ns=self.now_ns())
         if self._world.is_traced:
             self._trace(event, effects)
+        if self._judge is not None:
+            self._judge.look(effects)
         checker.look(machine, event, effects)
         if before is not None:
             checker.after_step(machine, event, before)
@@ -562,6 +578,8 @@ class RaftNode:
         self.applied = metadata.last_index
         checker.ledger.root(self.node, self.applied, self.table.root)
         self._answer_reads()
+        assert self.machine is not None
+        self.machine.forget_judged()
         self.step(SnapshotInstalled(metadata))
 
     # ---- for people -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.raft.entries import Configuration
+from bobbin.cluster.raft.judging import AHEAD_MAX
 from bobbin.cluster.settings import RaftConfig
 from bobbin.simulator.circumstances import MILLISECOND_NS
 from bobbin.simulator.clock import SECOND_NS
@@ -31,6 +32,17 @@ TROUBLES: Final = (
     "weather",
     "vice",
 )
+
+
+class JudgeShape(Struct, frozen=True, kw_only=True):
+    """What the judges of a world are like."""
+
+    ahead_max: int = AHEAD_MAX
+    """Judged entries that may wait to be applied."""
+    lag: float = 0.0
+    """How often one says of a leader's entry that it comes too early."""
+    blindness: float = 0.0
+    """How often one cannot see into an entry that stands in the log."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -64,6 +76,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     rotate_bytes: int
     sessions_max: int
     config: RaftConfig
+    judge: JudgeShape | None = None
+    """None if nobody judges what a leader sends."""
 
 
 class Speed(Struct, frozen=True, kw_only=True):
@@ -86,6 +100,7 @@ class Build(Struct, frozen=True, kw_only=True):
     rotate_bytes: int
     sessions_max: int
     gather_ns: int
+    judge: JudgeShape | None
 
 
 def draw_shape(random: Random) -> Shape:
@@ -117,6 +132,20 @@ def draw_shape(random: Random) -> Shape:
         rotate_bytes=random.choice((600, 3_000, 1 << 20)),
         sessions_max=random.choice((2, 1_024, 1_024)),
         config=draw_config(random, is_compacting=is_compacting),
+    )
+
+
+def draw_judge(random: Random) -> JudgeShape | None:
+    """Whether a world has judges, and what they are like.
+
+    Not drawn with the rest: worlds are known by their seeds, and those without a judge are what they have always been.
+    """
+    if random.random() >= 0.35:
+        return None
+    return JudgeShape(
+        ahead_max=random.choice((1, 2, 2, 3, 4, AHEAD_MAX)),
+        lag=random.choice((0.0, 0.1, 0.3)),
+        blindness=random.choice((0.0, 0.3, 1.0)),
     )
 
 
@@ -175,6 +204,9 @@ def draw_weights(random: Random, shape: Shape) -> list[int]:
     weights["transfer"] = random.choice((0, 1, 2))
     if not shape.has_bad_disks:
         weights["bad disk"] = weights["full disk"] = 0
+    if shape.judge is not None:
+        # Nobody knows then what is committed, and all that stands in a log has to be shown.
+        weights["crash all"] += 2
     return [weights[trouble] for trouble in TROUBLES]
 
 

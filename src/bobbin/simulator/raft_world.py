@@ -3,8 +3,9 @@
 One world is one seed. Each node is the real raft machine with the real storage, on a disk that fails, and the real
 key-value table; messages are lost, doubled, late, spoilt and cut off; nodes crash at any moment and at any write, stand
 still, and have clocks that drift and jump; members come and go, leadership is handed over, logs are cut by snapshots.
-In some worlds one member lies. Clients write and read all the while. After every step R1 to R14 are asserted
-(``raft_checker``), and every answer is held to one order of all requests (``raft_clients``).
+In some worlds one member lies, in some every node has a judge that looks at what a leader sends (``raft_judge``).
+Clients write and read all the while. After every step R1 to R14 are asserted (``raft_checker``), and every answer is
+held to one order of all requests (``raft_clients``).
 
 Then the troubles end. Within a bound there must be one leader, no joint configuration, the same log and state on every
 member, and a fresh write must be acknowledged.
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from hashlib import sha256
 from random import Random
 from typing import Final, NoReturn
+
+from msgspec import structs
 
 from bobbin.cluster.key_value import Item
 from bobbin.cluster.names import MILLISECOND_NS, NodeId
@@ -53,6 +56,7 @@ from bobbin.simulator.raft_shape import (
     Shape,
     Speed,
     draw_embedding,
+    draw_judge,
     draw_jump_ns,
     draw_roughness,
     draw_shape,
@@ -91,7 +95,9 @@ class RaftWorld:
         self.timeline: Final = Timeline()
         self.is_traced: Final = is_traced
         self._random: Final = Random(f"raft {seed}")  # noqa: S311 (a seed is the point)
-        self.shape: Final = shape or draw_shape(self._random)
+        # What came to be drawn later has a draw of its own: the worlds of all other seeds are what they were.
+        apart = Random(f"raft judge {seed}")  # noqa: S311 (a seed is the point)
+        self.shape: Final = shape or structs.replace(draw_shape(self._random), judge=draw_judge(apart))
         names = [NodeId(f"n{number}") for number in range(self.shape.voters + self.shape.spares)]
         self.bootstrap: Final = Configuration(tuple(sorted(names[: self.shape.voters])))
         self.checker: Final = RaftChecker(
@@ -102,7 +108,7 @@ class RaftWorld:
         self.network: Final = RaftNetwork(self.timeline, self._random, self._deliver, coding=coding)
         self.nodes: Final = {name: self._make_node(name) for name in names}
         self.clients: Final = [self._make_client(f"c{number}", names) for number in range(self.shape.clients)]
-        self.liar: Final = Liar(names[0], self._random) if self.shape.is_hostile else None
+        self.liar: Final = self._make_liar(names[0]) if self.shape.is_hostile else None
         if self.liar is not None:
             self.checker.liars.add(self.liar.node)
         self.is_troubled = True
@@ -140,6 +146,7 @@ class RaftWorld:
             rotate_bytes=shape.rotate_bytes,
             sessions_max=shape.sessions_max,
             gather_ns=shape.gather_ns,
+            judge=shape.judge,
         )
         drift = random.randint(-20_000, 20_000) if shape.is_drifting else 0
         clock = NodeClock(self.timeline, drift_ppm=drift, started_ns=random.randrange(SECOND_NS))
@@ -148,6 +155,9 @@ class RaftWorld:
         if shape.is_slow:
             node.speed = draw_speed(random)
         return node
+
+    def _make_liar(self, name: NodeId) -> Liar:
+        return Liar(name, self._random, is_judged=self.shape.judge is not None)
 
     def _make_client(self, name: str, nodes: list[NodeId]) -> Client:
         return Client(name, self._random, self.timeline, self, self.book, nodes)
@@ -239,6 +249,8 @@ class RaftWorld:
                 self.tally["configurations: joint"] += effect.configuration.is_joint
             case TransferDone() if effect.leader is not None:
                 self.tally["transfers done"] += 1
+            case Alarm("entry-refused") if self.liar is None:
+                self.fail(f"an entry is called wrong, and nobody lies: {effect.detail}")
             case Alarm():
                 self.tally[f"alarm: {effect.code}"] += 1
             case Accepted():
@@ -508,6 +520,7 @@ class RaftWorld:
         tally["entries committed"] += self.checker.ledger.last
         tally["disk operations"] += sum(node.disk.operations for node in self.nodes.values())
         tally["disk errors"] += sum(node.disk.errors for node in self.nodes.values())
+        tally["worlds: judging"] += shape.judge is not None
         for client in self.clients:
             tally.update(client.tally)
         tally.update(self.network.tally)
@@ -516,3 +529,4 @@ class RaftWorld:
             if node.machine is not None:
                 tally["snapshots taken"] += node.machine.stats.snapshots_taken
                 tally["snapshots installed"] += node.machine.stats.snapshots_installed
+            tally.update(node.judged)

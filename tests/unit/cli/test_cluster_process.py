@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from bobbin.cli.cluster_process import ClusterProcess, _open_storage
+from bobbin.cli.cluster_process import ClusterProcess, open_storage
 from bobbin.config.cluster import complete, create_cluster, prepare, read_folder
 from bobbin.errors import IntegrityError, ResourceError
 from bobbin.runtime.cluster_client import ClusterClient
@@ -91,7 +91,7 @@ def test_a_node_that_has_only_voted_does_not_start_again_without_its_log(tmp_pat
     complete(joined, bytes(range(16)), read_folder(founder).known)
     for path in (founder, joined.layout.folder):
         for _ in range(2):
-            _open_storage(read_folder(path)).close()
+            open_storage(read_folder(path)).close()
         assert read_folder(path).known.index == 0
         rmtree(path / "log")
         for _ in range(2):
@@ -105,6 +105,6 @@ def test_snapshots_are_kept_in_memory_as_far_as_the_settings_say(tmp_path: Path)
     path = _folder(tmp_path / "n")
     settings = path / "cluster.toml"
     settings.write_text(settings.read_text("utf-8") + "[raft]\nsnapshot_max_memory = 12345\n", "utf-8")
-    storage = _open_storage(read_folder(path))
+    storage = open_storage(read_folder(path))
     assert storage._snapshots._memory_max == 12_345
     storage.close()

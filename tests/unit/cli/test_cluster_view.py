@@ -1,9 +1,11 @@
 """A cluster as its operator sees it."""
 
+import json
+
 from msgspec import structs
 
-from bobbin.cli.cluster_view import ClusterView, NodeView, lines
-from bobbin.cli.output import Output
+from bobbin.cli.cluster_view import ClusterView, NodeView, Shown, lines
+from bobbin.cli.output import Output, encode
 from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.entries import Configuration
 from bobbin.wire.cluster.client import PeerReport, Report
@@ -91,6 +93,34 @@ def test_different_data_after_the_same_log_are_told() -> None:
     assert any("different data" in problem for problem in view.problems)
     ahead = _view(_report(_A, "leader"), _report(_B, "follower", root=bytes([1]), applied_index=9), None)
     assert not any("different data" in problem for problem in ahead.problems)
+
+
+def test_a_node_whose_store_lags_shows_no_root_and_is_not_compared() -> None:
+    view = _view(_report(_A, "leader"), _report(_B, "follower", root=b""), _report(_C, "follower"))
+    assert view.problems == []
+    row = next(line for line in _text(view).splitlines() if line.startswith("bbbbbbbb"))
+    assert row.endswith("behind")
+    value = json.loads(encode(view.value()))
+    assert [node["root"] for node in value["nodes"]] == ["00" * 32, None, "00" * 32]
+
+
+def test_a_set_is_whole_when_each_of_its_shards_is() -> None:
+    whole = _view(_report(_A, "leader"), _report(_B, "follower"), _report(_C, "follower"))
+    leaderless = _view(_report(_A, "follower"), _report(_B, "follower"), _report(_C, "follower"))
+    silent = _view(None, None, None)
+    shown = Shown(views=(whole, silent), is_set=True)
+    assert (shown.is_whole, shown.is_heard) == (False, True)
+    assert not Shown(views=(whole, leaderless), is_set=True).is_whole
+    assert not Shown(views=(silent,), is_set=False).is_heard
+    both = Shown(views=(whole, whole), is_set=True)
+    assert both.is_whole
+    out = Output(as_json=False)
+    heads = [line for line in both.lines(out) if " leads in term 4" in line]
+    assert [head[:17] for head in heads] == ["shard 0, cluster ", "shard 1, cluster "]
+    assert len(json.loads(encode(both.value()))["shards"]) == 2
+    alone = Shown(views=(whole,), is_set=False)
+    assert alone.value() == whole.value()
+    assert alone.lines(out) == lines(whole, out)
 
 
 def test_programs_get_the_same() -> None:

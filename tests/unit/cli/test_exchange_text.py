@@ -174,6 +174,17 @@ def test_a_store_at_fault_is_one_to_look_into(told: SyncReport, words: list[str]
     assert all(hint.startswith(word) for hint, word in zip(hints, words, strict=True))
 
 
+def test_a_replicated_lace_that_has_taken_nothing_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    (tmp_path / "b" / "cluster").mkdir(parents=True)
+    told = report(result(reason=Reason.LINK_LOST), there=result(reason=Reason.STORE))
+    (hint,) = exchange_text.hints(told, tmp_path / "a", tmp_path / "b")
+    assert "fsck" not in hint
+    assert f"`bobbin cluster status {tmp_path / 'b' / 'cluster'}`" in hint
+    assert exchange_text.may_pass(told, tmp_path / "a", tmp_path / "b")
+    assert not exchange_text.may_pass(told, tmp_path / "b", tmp_path / "a"), "there the store itself is at fault"
+    assert not exchange_text.may_pass(report(DONE), tmp_path / "b", tmp_path / "b")
+
+
 def explained(**changes: object) -> list[str]:
     verdict = explain(evaluate(policy(DING), situation(stored())), plex(1))
     one = Explained(record="P.a.H3", fate="not moved", own=verdict, peer=verdict, **changes)  # type: ignore[arg-type]

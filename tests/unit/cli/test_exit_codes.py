@@ -133,6 +133,14 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "cluster get": {"folder": "LACE", "key": "colour"},
     "cluster delete": {"folder": "LACE", "key": "colour"},
     "cluster scan": {"folder": "LACE"},
+    "chain tx": {"folder": "LACE", "--put": "a=b"},
+    "chain get": {"folder": "LACE", "keys": "a"},
+    "chain history": {"folder": "LACE", "key": "a"},
+    "chain blocks": {"folder": "LACE"},
+    "chain verify": {"folder": "LACE"},
+    "chain pending": {"folder": "LACE"},
+    "chain resolve": {"folder": "LACE", "tx": "ab" * 16, "outcome": "abort", "--shard": "0", "--reason": "x"},
+    "chain codebook": {"folder": "LACE"},
 }
 """How each command is called, with everything there; capitals stand for what the test has made."""
 _OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {

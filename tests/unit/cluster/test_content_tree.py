@@ -1,7 +1,11 @@
+from functools import cache
 from random import Random
 from zlib import crc32
 
+import pytest
+
 from bobbin.cluster.content_tree import EMPTY, ContentTree
+from bobbin.errors import UsageError
 
 
 def _tree(contents: dict[bytes, bytes]) -> ContentTree:
@@ -62,6 +66,73 @@ def test_the_last_of_many_changes_of_one_name_counts() -> None:
     assert tree.top == _tree({b"a": b"3"}).top
 
 
+def test_a_draft_has_the_hash_of_the_tree_that_it_would_make() -> None:
+    """Draft on draft, with names that share buckets and branches, and the tree untouched until they are merged."""
+    chance = Random(7)
+    tree, contents = _tree(_CONTENTS), dict(_CONTENTS)
+    for _ in range(20):
+        before, drafts = tree.top, []
+        expected = [before]
+        below = None
+        for _ in range(chance.randint(1, 4)):
+            changes = _some_changes(chance)
+            below = tree.draft(below)
+            below.update(changes)
+            drafts.append(below)
+            _apply(contents, changes)
+            expected.append(_tree(contents).top)
+        assert [draft.base for draft in drafts] == expected[:-1]
+        assert [draft.top for draft in drafts] == expected[1:]
+        assert tree.top == before
+        for draft in drafts:
+            tree.merge(draft)
+            assert tree.top == draft.top
+        assert len(tree) == len(contents)
+        assert drafts[-1].on is None
+    tree.update((name, None) for name in contents)
+    assert tree.top == EMPTY
+
+
+def _some_changes(chance: Random) -> list[tuple[bytes, bytes | None]]:
+    names = [*_CONTENTS, *_of_one_bucket()]
+    return [(chance.choice(names), chance.choice([None, b"1", b"2"])) for _ in range(chance.randint(0, 30))]
+
+
+def _apply(contents: dict[bytes, bytes], changes: list[tuple[bytes, bytes | None]]) -> None:
+    for name, content in changes:
+        if content is None:
+            contents.pop(name, None)
+        else:
+            contents[name] = content
+
+
+def test_a_draft_of_a_tree_that_has_gone_on_is_not_merged() -> None:
+    tree = _tree(_CONTENTS)
+    one, other = tree.draft(), tree.draft()
+    one.update([(b"1", b"one")])
+    other.update([(b"1", b"other")])
+    tree.merge(one)
+    top = tree.top
+    for stale in (one, other):
+        with pytest.raises(UsageError):
+            tree.merge(stale)
+    with pytest.raises(UsageError):
+        other.update([(b"2", b"")])
+    assert tree.top == top == _tree(_CONTENTS | {b"1": b"one"}).top
+
+
+def test_a_draft_that_takes_everything_away_leaves_the_empty_tree() -> None:
+    tree = _tree(_CONTENTS)
+    draft = tree.draft()
+    draft.update((name, None) for name in _CONTENTS)
+    assert draft.top == EMPTY
+    tree.merge(draft)
+    assert (tree.top, len(tree)) == (EMPTY, 0)
+    tree.update(_CONTENTS.items())
+    assert tree.top == _tree(_CONTENTS).top
+
+
+@cache
 def _of_one_bucket() -> tuple[bytes, bytes]:
     seen: dict[int, bytes] = {}
     for number in range(100_000):

@@ -14,7 +14,7 @@ from bobbin.errors import BobbinError
 from bobbin.runtime.cluster_certificate import Credentials, make
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
 from bobbin.runtime.cluster_members import Caller, KnownMembers, Member, Rights, caller_key, member_key
-from bobbin.runtime.cluster_requests import Port
+from bobbin.runtime.cluster_port import Port
 from bobbin.runtime.cluster_state import put_entry
 from bobbin.wire.cluster.client import Add, Unknown
 from tests.support.clusters import OPERATOR, Nodes, cluster, until

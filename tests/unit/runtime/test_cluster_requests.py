@@ -13,11 +13,13 @@ from bobbin.cluster.raft.entries import Entry
 from bobbin.cluster.raft.events import Event, Propose, Read, RemoveNode, SnapshotWanted, Transfer
 from bobbin.cluster.settings import RaftConfig
 from bobbin.runtime.cluster_members import RESERVED, Directory, KnownMembers, Rights
-from bobbin.runtime.cluster_requests import Gathered, NotDone, Port, Requests
+from bobbin.runtime.cluster_port import Patient, Port
+from bobbin.runtime.cluster_requests import Gathered, NotDone, Requests
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State
 from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
+from bobbin.wire.cluster.chain import ChainPending, ChainVerify
 from bobbin.wire.cluster.client import Answer, Done, Rejected, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome, encode_command
 from bobbin.wire.cluster.frame import Deframer
@@ -45,6 +47,13 @@ class _Core:
     def operate(self, port: Port, request: object) -> None:
         del port
         self.operated.append(request)
+
+    def attend(self, port: Port, request: object) -> bool:
+        """Something is attached that knows one of them."""
+        if not isinstance(request, ChainVerify):
+            return False
+        port.answer(Done(request.number, 88))
+        return True
 
 
 class _Flow(Flow):
@@ -176,6 +185,38 @@ def test_what_nobody_can_tell_is_said_to_be_unknown() -> None:
         assert [answer.number for answer in scene.flow.answers] == [1, 2, 3, 4]
         assert all(isinstance(answer, Unknown) for answer in scene.flow.answers)
         assert scene.requests.counts["unknown"] == 4
+        assert scene.requests.waiting == 0
+
+    _run(story)
+
+
+def test_whoever_is_patient_hears_of_an_entry_that_is_committed_after_the_time_is_up() -> None:
+    """A shard's leader goes on from there: it would wait for ever for what it is not told."""
+
+    class Listener(Patient):
+        def __init__(self) -> None:
+            self.answers: list[Answer] = []
+
+        def answer(self, answer: Answer) -> None:
+            self.answers.append(answer)
+
+    async def story() -> None:
+        scene = _Scene()
+        early, late = Listener(), Listener()
+        command = encode_command(Put(b"", 0, b"k", b"v"))
+        scene.requests.propose(early, [command])
+        scene.requests.propose(late, [command])
+        scene.take(_put(3))
+        await scene.turn()
+        scene.requests.accepted(Accepted(1, Index(1), 3, Term(1)))
+        scene.now = 60.0
+        scene.requests.sweep()
+        scene.apply(1, 1, command)
+        scene.apply(2, 2, command)
+        await scene.turn()
+        assert [type(answer) for answer in early.answers] == [Done]
+        assert [type(answer) for answer in late.answers] == [Rejected], "another entry came in its place"
+        assert [type(answer) for answer in scene.flow.answers] == [Unknown], "a client has waited for long enough"
         assert scene.requests.waiting == 0
 
     _run(story)
@@ -511,5 +552,47 @@ def test_reads_of_a_client_that_has_gone_are_forgotten() -> None:
         await waiting
         assert scene.port.in_flight == 0
         scene.port.close()
+
+    _run(story)
+
+
+def test_what_the_node_does_not_know_is_for_what_is_attached_to_it() -> None:
+    async def story() -> None:
+        scene = _Scene()
+        scene.take(ChainVerify(1), ChainPending(2))
+        await scene.turn()
+        known, unknown = sorted(scene.flow.answers, key=lambda answer: answer.number)
+        assert known == Done(1, 88)
+        assert isinstance(unknown, Rejected)
+        assert unknown.why == "not-allowed"
+        invited = _Scene(rights=Rights.JOIN)
+        invited.take(ChainVerify(1))
+        await invited.turn()
+        assert isinstance(invited.flow.answers[0], Rejected)
+
+    _run(story)
+
+
+def test_the_node_itself_has_its_leadership_confirmed() -> None:
+    async def story() -> None:
+        scene = _Scene()
+        told: list[Rejected | None] = []
+        scene.requests.confirm(told.append)
+        scene.requests.confirm(told.append)
+        await scene.turn()
+        (read,) = scene.core.heard
+        assert isinstance(read, Read)
+        scene.requests.read_ready(ReadReady(read.request, Index(1)))
+        assert told == []
+        scene.apply(1, 1, encode_command(Put(b"", 0, b"a", b"1")))
+        assert told == [None, None]
+        scene.requests.confirm(told.append)
+        await scene.turn()
+        asked = scene.core.heard[-1]
+        assert isinstance(asked, Read)
+        scene.requests.refused(Refused(asked.request, Why.NOT_LEADER, _LEADER))
+        refused = told[-1]
+        assert isinstance(refused, Rejected)
+        assert (refused.why, refused.leader) == ("not-leader", _LEADER)
 
     _run(story)

@@ -133,7 +133,7 @@ def test_one_that_is_gone_has_no_bytes_and_a_damaged_one_changes_nothing(tmp_pat
     assert (node.state.table.root, node.state.index) == (root, 3)
     node.work.drop(DropChunks("enough"))
     node.posted.get(timeout=60)()
-    assert node.work.read_table(metadata).root == root
+    assert node.work.read_machines(metadata).root == root
     node.close()
     node.work.drop(DropChunks("too late"))
     assert node.posted.empty()
@@ -163,4 +163,16 @@ def test_what_nobody_has_foreseen_is_told_wherever_it_is_raised(
         node.posted.get(timeout=60)()
     assert [str(error) for error in node.broke] == ["no memory left", "a fault"]
     assert len(node.heard) == heard
+    node.close()
+
+
+def test_no_snapshot_is_taken_while_a_machine_is_ahead_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = _Node(tmp_path)
+    node.fill(3)
+    monkeypatch.setattr(type(node.state.machines), "is_at", lambda _, index: index > 3)
+    failed = node.take(3)
+    assert isinstance(failed, SnapshotFailed)
+    assert "ahead" in failed.reason
     node.close()

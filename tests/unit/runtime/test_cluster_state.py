@@ -1,13 +1,17 @@
 """The state that a node applies the log to."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 import pytest
 from msgspec import structs
 
+from bobbin.cluster.composite import Placed
 from bobbin.cluster.identity import Identity
 from bobbin.cluster.key_value import Delete, Put
 from bobbin.cluster.names import Index, NodeId, Term
 from bobbin.cluster.raft.entries import Configuration, Entry, Payload
+from bobbin.cluster.state_machine import Capture
 from bobbin.runtime.cluster_certificate import make
 from bobbin.runtime.cluster_members import (
     RESERVED,
@@ -18,7 +22,7 @@ from bobbin.runtime.cluster_members import (
     Rights,
     member_key,
 )
-from bobbin.runtime.cluster_state import Divergence, State, commands_of, delete_entry, put_entry, table_of
+from bobbin.runtime.cluster_state import Divergence, State, commands_of, delete_entry, put_entry
 from bobbin.wire.cluster.commands import encode_command
 
 _MEMBERS = [
@@ -205,9 +209,10 @@ def test_a_root_of_a_place_that_is_not_remembered_is_not_compared() -> None:
 def test_a_snapshot_brings_members_along() -> None:
     one = _Log()
     one.apply(*commands_of(_TWO), *[_put(f"key {at}".encode()) for at in range(5)])
-    table = table_of(one.state.table.snapshot())
     other = _Log()
-    other.state.restore(table, one.state.index)
+    other.state.restore(
+        other.state.build(one.state.machines.snapshot(one.state.index), one.state.index), one.state.index
+    )
     assert other.state.directory == _TWO
     assert other.state.table.root == one.state.table.root
     assert other.state.index == one.state.index
@@ -215,3 +220,94 @@ def test_a_snapshot_brings_members_along() -> None:
 
 def test_deleting_is_a_command() -> None:
     assert delete_entry(b"k") == encode_command(Delete(b"", 0, b"k"))
+
+
+class _Kept:
+    """A machine beside the table that keeps its state by itself: it is ahead of the log after a start."""
+
+    def __init__(self, applied: int) -> None:
+        self.applied: Index | None = Index(applied)
+        self.batches: list[list[int]] = []
+        self.closed = 0
+
+    def apply_many(self, commands: Sequence[Placed]) -> list[bytes]:
+        self.batches.append([index for index, _, _ in commands])
+        assert self.applied is not None
+        self.applied = max(self.applied, commands[-1][0])
+        return [b"%d" % index for index, _, _ in commands]
+
+    @property
+    def root(self) -> bytes:
+        return bytes(32)
+
+    def settle(self, index: Index) -> None:
+        """Nothing to note."""
+
+    def snapshot(self) -> Capture:
+        return []
+
+    def adopt(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class _KeptSource:
+    tags = range(48, 64)
+
+    def __init__(self, part: _Kept) -> None:
+        self.part = part
+
+    def open(self) -> _Kept:
+        return self.part
+
+    def build(self, entries: Iterable[bytes], index: Index) -> _Kept:
+        assert list(entries) == []
+        return _Kept(index)
+
+
+_OTHER = msgspec.msgpack.encode([48, b"command"])
+
+
+def _log_with(part: _Kept, every: int) -> _Log:
+    log = _Log(every=every)
+    log.state = State(known=KnownMembers(directory=_ONE), checkpoint_entries=every, sources=[_KeptSource(part)])
+    return log
+
+
+def test_a_machine_beside_the_table_gets_its_commands_together_and_members_are_still_seen() -> None:
+    part = _Kept(0)
+    log = _log_with(part, 4)
+    answers = log.apply(_OTHER, None, *commands_of(_TWO), _OTHER, _OTHER)
+    places = [at for at, answer in enumerate(answers, start=1) if answer == b"%d" % at]
+    assert places == [1, len(answers) - 1, len(answers)]
+    assert answers[1] == b""
+    assert log.state.directory == _TWO
+    assert [index for some in part.batches for index in some] == places
+    assert len(part.batches) < len(places) + 1
+    log.state.close()
+    assert part.closed == 1
+
+
+def test_the_root_is_of_all_machines_and_not_of_one_that_is_ahead() -> None:
+    ahead, level = _log_with(_Kept(5), 2), _log_with(_Kept(0), 2)
+    for log in (ahead, level):
+        log.apply(*[_put(b"%d" % at) for at in range(4)])
+    assert ahead.state.take_checkpoints() == []
+    assert len(level.state.take_checkpoints()) == 2
+    assert level.state.machines.root not in (level.state.table.root, bytes(32))
+    ahead.apply(_put(b"a"), _put(b"b"))
+    assert len(ahead.state.take_checkpoints()) == 1
+
+
+def test_a_snapshot_is_of_all_machines() -> None:
+    part = _Kept(0)
+    one = _log_with(part, 100)
+    one.apply(_put(b"a"), _OTHER)
+    entries = list(one.state.machines.snapshot(one.state.index))
+    built = one.state.build(iter(entries), Index(9))
+    one.state.restore(built, Index(9))
+    assert part.closed == 1
+    assert one.state.machines.part(48) is not part
+    assert (one.state.index, one.state.table.get(b"a") is not None) == (9, True)

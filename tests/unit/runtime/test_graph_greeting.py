@@ -9,6 +9,7 @@ from bobbin.errors import PeerError
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_greeting import identify, present
 from bobbin.runtime.graph_peers import ANYONE, OWNER, Credentials, Identities, signer_peer
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.transport.base import ByteStream, Route, TransportError
 from bobbin.wire import address
@@ -29,7 +30,7 @@ async def _identified(said: bytes, identities: Identities = IDENTITIES, route: R
     observer, server = _streams(route)
     await observer.write(said)
     await observer.close()
-    peer, rest = await identify(server, identities, timeout_seconds=10)
+    peer, rest = await identify(server, identities, guesses=Guesses(), timeout_seconds=10)
     return peer, await _all(rest)
 
 
@@ -61,6 +62,28 @@ def test_what_is_not_known_is_refused(said: bytes) -> None:
     assert caught.value.code == "not-known"
 
 
+def test_whoever_guesses_is_not_listened_to() -> None:
+    """Not even with the right token; another address is."""
+
+    async def show(token: str, guesses: Guesses, route: Route) -> int:
+        observer, server = _streams(route)
+        await observer.write(f"token {token}\n".encode())
+        peer, _ = await identify(server, IDENTITIES, guesses=guesses, timeout_seconds=10)
+        return peer
+
+    async def story() -> list[str]:
+        guesses = Guesses(burst=3, per_second=1e-9)
+        codes = []
+        for token in ("wrong-one", "wrong-two", "wrong-three", TOKEN):
+            with pytest.raises(PeerError) as caught:
+                await show(token, guesses, LOOPBACK)
+            codes.append(caught.value.code)
+        assert await show(TOKEN, guesses, structs.replace(LOOPBACK, origin="192.0.2.7")) == PEER
+        return codes
+
+    assert run(story()) == ["not-known"] * 3 + ["too-many-tokens"]
+
+
 def test_without_a_word_it_depends_on_the_way() -> None:
     """A length, as frames begin with, is no line."""
     frame = (300).to_bytes(4, "little") + b"{"
@@ -76,7 +99,7 @@ def test_whoever_goes_or_says_nothing() -> None:
 
     async def silent() -> None:
         _, server = _streams()
-        await identify(server, IDENTITIES, timeout_seconds=0.01)
+        await identify(server, IDENTITIES, guesses=Guesses(), timeout_seconds=0.01)
 
     with pytest.raises(PeerError) as caught:
         run(silent())
@@ -87,7 +110,7 @@ def _meet(credentials: Credentials, identities: Identities, *, key: SigningKey |
     async def main() -> int:
         observer, server = _streams(route)
         _, (peer, rest) = await asyncio.gather(
-            present(observer, credentials), identify(server, identities, timeout_seconds=10, key=key)
+            present(observer, credentials), identify(server, identities, guesses=Guesses(), timeout_seconds=10, key=key)
         )
         await observer.write(b"frames")
         assert await rest.read() == b"frames"

@@ -1,6 +1,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from itertools import pairwise
 
 import pytest
 
@@ -11,6 +12,16 @@ from bobbin.runtime.reactive_context import Changes, ChangesMissed, ReactiveCont
 
 def _run(coroutine: Coroutine[object, object, None]) -> None:
     asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+def test_ids_say_nothing_of_other_nodes() -> None:
+    """Neither how many there are nor which came first; and all of them are numbers that JavaScript has exactly."""
+    with ReactiveContext().batch() as graph:
+        ids = [graph.cell(number).id for number in range(200)]
+    assert len(set(ids)) == len(ids)
+    assert max(ids) < 2**53
+    assert min(abs(one - other) for one, other in pairwise(ids)) > len(ids)
+    assert ids != sorted(ids)
 
 
 # ---- threads --------------------------------------------------------------------------------------------------------

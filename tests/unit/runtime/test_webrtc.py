@@ -25,6 +25,7 @@ from bobbin.reactive.signaling_frames import (
 )
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.graph_peers import ANYONE, Credentials, Identities, signer_peer, token_digest
+from bobbin.runtime.guesses import Guesses
 from bobbin.runtime.signal_client import SignalClient, join
 from bobbin.runtime.signal_server import SignalServer
 from bobbin.runtime.webrtc import BAD_DESCRIPTION, UNSUITABLE_CHANNEL, RtcHub, RtcLimits, RtcLink, identify, show
@@ -343,7 +344,7 @@ def test_an_id_of_a_room_is_no_id_of_a_graph() -> None:
             assert (taken.claimed, dialled.claimed) == (ONE, TWO)
             await show(dialled, Credentials(peer=PeerId(77), token=_TOKEN))
             await dialled.send(b"frame")
-            peer, channel = await identify(taken, _KNOWN, timeout_seconds=_SECONDS)
+            peer, channel = await identify(taken, _KNOWN, guesses=Guesses(), timeout_seconds=_SECONDS)
             assert peer == PeerId(77)
             assert await channel.receive() == b"frame"
 
@@ -358,7 +359,8 @@ def test_a_key_is_proven_on_the_channel_both_ways() -> None:
             assert dialled.binding == taken.binding
             credentials = Credentials(key=_KEY, verifier=_SERVER_KEY.verifier)
             (peer, channel), _ = await asyncio.gather(
-                identify(taken, _KNOWN, timeout_seconds=_SECONDS, key=_SERVER_KEY), show(dialled, credentials)
+                identify(taken, _KNOWN, guesses=Guesses(), timeout_seconds=_SECONDS, key=_SERVER_KEY),
+                show(dialled, credentials),
             )
             assert peer == signer_peer(_KEY.verifier)
             await dialled.send(b"frame")
@@ -383,7 +385,7 @@ def test_a_proof_does_not_count_where_somebody_stands_between() -> None:
             between = [asyncio.create_task(pass_on(*ends)) for ends in ((inner, outer), (outer, inner))]
             telling = asyncio.create_task(show(observer, Credentials(key=_KEY)))
             with pytest.raises(PeerError):
-                await identify(graph, _KNOWN, timeout_seconds=_SECONDS)
+                await identify(graph, _KNOWN, guesses=Guesses(), timeout_seconds=_SECONDS)
             await asyncio.gather(inner.close(), outer.close())
             await asyncio.gather(telling, *between, return_exceptions=True)
 
@@ -406,7 +408,7 @@ def test_whoever_is_not_known_is_let_go(first: bytes) -> None:
             dialled, taken = await _linked(*hubs)
             await dialled.send(first)
             with pytest.raises(PeerError) as refused:
-                await identify(taken, _KNOWN, timeout_seconds=_SECONDS)
+                await identify(taken, _KNOWN, guesses=Guesses(), timeout_seconds=_SECONDS)
             assert refused.value.code == "not-known"
             await until(lambda: dialled.is_over)
 
@@ -419,13 +421,13 @@ def test_whoever_says_nothing_of_itself_is_anyone_where_that_is_allowed() -> Non
             dialled, taken = await _linked(*hubs)
             await dialled.send(b"{}")
             await dialled.send(b"more")
-            peer, channel = await identify(taken, Identities(anyone=True), timeout_seconds=_SECONDS)
+            peer, channel = await identify(taken, Identities(anyone=True), guesses=Guesses(), timeout_seconds=_SECONDS)
             assert (peer, await channel.receive(), await channel.receive()) == (ANYONE, b"{}", b"more")
             await channel.send(b"back")
             assert await dialled.receive() == b"back"
             await channel.close()
             with pytest.raises(PeerError, match="did not say"):
-                await identify((await _linked(*hubs))[1], _KNOWN, timeout_seconds=0)
+                await identify((await _linked(*hubs))[1], _KNOWN, guesses=Guesses(), timeout_seconds=0)
 
     run(main())
 

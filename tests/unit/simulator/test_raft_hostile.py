@@ -3,6 +3,7 @@
 from random import Random
 
 from bobbin.cluster.names import Index, NodeId, Term
+from bobbin.cluster.raft.entries import Entry
 from bobbin.cluster.raft.messages import (
     AppendAnswer,
     AppendEntries,
@@ -14,12 +15,14 @@ from bobbin.cluster.raft.messages import (
     VoteAnswer,
 )
 from bobbin.simulator.raft_hostile import FAR, Liar
+from bobbin.simulator.raft_judge import FORGED
+from tests.support.raft_messages import append
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 
 
-def twisted(message: RaftMessage) -> list[tuple[str, RaftMessage]]:
-    liar = Liar(A, Random(1))
+def twisted(message: RaftMessage, *, is_judged: bool = False) -> list[tuple[str, RaftMessage]]:
+    liar = Liar(A, Random(1), is_judged=is_judged)
     liar.rate = 1.0
     return [liar.twist(B, message) for _ in range(40)]
 
@@ -84,3 +87,20 @@ def test_what_it_says_unasked_is_of_every_kind_and_has_no_entries() -> None:
             if isinstance(message, RequestVote):
                 assert (message.last_index, message.last_term) == (0, 0)
     assert kinds == {"play the leader", "hand over", "long over", "far ahead", "again"}
+
+
+def test_entries_are_forged_only_where_they_are_judged_and_of_its_own_term() -> None:
+    old = [Entry(Term(1), Index(1), b"old"), Entry(Term(2), Index(2), None)]
+    own = [Entry(Term(2), Index(index), b"new") for index in (3, 4)]
+    message = append("a", 2, (0, 0), (*old, *own))
+    assert twisted(message) == [("", message)] * 40
+    places = set()
+    for kind, lie in twisted(message, is_judged=True):
+        assert isinstance(lie, AppendEntries)
+        (forged,) = [one for one, honest in zip(lie.entries, message.entries, strict=True) if one != honest]
+        assert isinstance(forged.payload, bytes)
+        assert (kind, forged.term, forged.payload.startswith(FORGED)) == ("forged entry", 2, True)
+        places.add(forged.index)
+    assert places == {3, 4}
+    nothing = append("a", 2, (0, 0), tuple(old))
+    assert twisted(nothing, is_judged=True) == [("", nothing)] * 40

@@ -2,9 +2,14 @@
 
 from random import Random
 
+from msgspec import structs
+
+from bobbin.cluster.raft.judging import AHEAD_MAX
 from bobbin.simulator.raft_shape import (
     TROUBLES,
+    JudgeShape,
     draw_embedding,
+    draw_judge,
     draw_jump_ns,
     draw_roughness,
     draw_shape,
@@ -36,6 +41,24 @@ def test_troubles_have_their_weights() -> None:
         assert shape.has_bad_disks or not weights["bad disk"] + weights["full disk"]
         assert weights["heal"] > 0
     assert seen == set(TROUBLES)
+
+
+def test_a_third_of_the_worlds_have_judges_mostly_with_little_room() -> None:
+    judges = [judge for judge in (draw_judge(Random(seed)) for seed in range(600)) if judge is not None]
+    assert 150 < len(judges) < 250
+    assert {judge.ahead_max for judge in judges} == {1, 2, 3, 4, AHEAD_MAX}
+    assert sum(judge.ahead_max <= 4 for judge in judges) > 0.7 * len(judges)
+    assert {judge.blindness for judge in judges} == {0.0, 0.3, 1.0}
+    assert all(judge.lag < 1 for judge in judges)
+
+
+def test_all_nodes_of_a_world_with_judges_crash_at_once_more_often() -> None:
+    shape = draw_shape(Random(1))
+    judged = structs.replace(shape, judge=JudgeShape())
+    at = TROUBLES.index("crash all")
+    weights, more = draw_weights(Random(2), shape), draw_weights(Random(2), judged)
+    assert more[at] == weights[at] + 2
+    assert more[:at] + more[at + 1 :] == weights[:at] + weights[at + 1 :], "nothing else is drawn otherwise"
 
 
 def test_the_rest_is_within_its_bounds() -> None:

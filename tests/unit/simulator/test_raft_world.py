@@ -1,10 +1,14 @@
 """A world of one cluster: what it draws, that it is its seed, and that it says what was broken."""
 
+from random import Random
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
+from bobbin.cluster.raft.effects import Alarm
 from bobbin.cluster.raft.machine import RaftMachine
+from bobbin.simulator.raft_shape import draw_shape
 from bobbin.simulator.raft_world import RaftWorld
 from bobbin.simulator.world import Broken
 from bobbin.wire.cluster.commands import key_value
@@ -32,6 +36,26 @@ def test_a_broken_promise_names_its_seed() -> None:
         pytest.raises(Broken, match=f"seed {checked}: an invariant does not"),
     ):
         RaftWorld(checked).run()
+
+
+def test_whether_there_are_judges_changes_no_other_draw() -> None:
+    for seed in range(20):
+        drawn = draw_shape(Random(f"raft {seed}"))
+        assert structs.replace(RaftWorld(seed).shape, judge=None) == drawn
+    assert {RaftWorld(seed).shape.judge is None for seed in range(20)} == {True, False}
+
+
+def test_judges_are_asked_and_what_they_did_is_counted() -> None:
+    seed = next(seed for seed in range(50) if RaftWorld(seed).shape.judge is not None)
+    tally = RaftWorld(seed).run()
+    assert tally["worlds: judging"] == 1
+    assert tally["judges: shown of a leader"] > 0
+
+
+def test_an_entry_that_is_called_wrong_where_nobody_lies_is_a_broken_promise() -> None:
+    world = cluster(3)
+    with pytest.raises(Broken, match="seed 1: an entry is called wrong, and nobody lies: entry 7"):
+        world.heard(Alarm("entry-refused", "entry 7"))
 
 
 def test_a_cluster_that_does_not_recover_is_a_broken_promise() -> None:

@@ -21,14 +21,17 @@ from bobbin.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from bobbin.cli.cluster_view import Shown
     from bobbin.cluster.names import NodeId
     from bobbin.config.cluster import NewNode, NodeFolder
     from bobbin.runtime.cluster_client import ClusterClient
-    from bobbin.runtime.cluster_members import KnownMembers
     from bobbin.runtime.node_settings import Logging
     from bobbin.wire.cluster.client import Row, Value
 
 _NODES_MAX: Final = 99
+_SHARDS_MAX: Final = 64
+_AGAIN_SECONDS: Final = 0.2
+"""Between two looks at nodes that are not all there yet."""
 _HOUR_MS: Final = 3_600_000
 _LOOPBACK: Final = "tls:127.0.0.1:4795"
 
@@ -72,6 +75,17 @@ def cluster_init(
             "--nodes", min=1, max=_NODES_MAX, metavar="N", help="N nodes of this machine, in DIR/n1 … DIR/nN."
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            min=1,
+            max=_SHARDS_MAX,
+            metavar="S",
+            help="With --nodes: S shards, fixed for good.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Make the first node of a new cluster, or several of this machine at once, to try it.
@@ -79,19 +93,26 @@ def cluster_init(
     Other nodes join with `bobbin cluster invite` and `bobbin cluster join`. Clusters have 3, 5 or 7 nodes. With
     --nodes, the nodes listen on loopback, at the port of --listen and those after it.
 
+    With --shards, each of DIR/n1 … DIR/nN serves a node of every shard in one process, for transactions over several
+    keys. Which key belongs to which shard follows from their number, so it is fixed when they are made.
+
     Example: bobbin cluster init here --listen tls:192.0.2.1:4795
     """
-    from bobbin.config.cluster import create_cluster, prepare
+    from bobbin.config.cluster import create_cluster, places_from, prepare
+    from bobbin.config.undoing import undone_on_failure
 
     out = Output(as_json=as_json)
-    if nodes is None:
-        made = [prepare(folder, listen=listen or _LOOPBACK, address=address)]
-    else:
+    if shards is not None:
+        return _init_set(out, folder, listen, address, preset, nodes, shards)
+    folders, places = [folder], [listen or _LOOPBACK]
+    if nodes is not None:
         if address is not None:
             raise UsageError("with --nodes each node has an address of its own; --listen says where the first one is")
-        places = _ports(listen or _LOOPBACK, nodes)
-        made = [prepare(folder / f"n{number}", listen=place) for number, place in enumerate(places, start=1)]
-    cluster = create_cluster(made, preset=preset)
+        folders = [folder / f"n{number}" for number in range(1, nodes + 1)]
+        places = places_from(places[0], nodes)
+    with undone_on_failure(folders):
+        made = [prepare(one, listen=place, address=address) for one, place in zip(folders, places, strict=True)]
+        cluster = create_cluster(made, preset=preset)
     value: Json = {"cluster": cluster.hex(), "nodes": [_new_value(node) for node in made]}
     shown = [out.style(f"{node.node}  {node.address}  {node.layout.folder}") for node in made]
     out.result(value, f"cluster {cluster.hex()}", *shown)
@@ -101,11 +122,30 @@ def cluster_init(
     return ExitCode.OK
 
 
-def _ports(listen: str, count: int) -> list[str]:
-    from bobbin.wire import address as addresses
+def _init_set(
+    out: Output, folder: Path, listen: str | None, address: str | None, preset: str, nodes: int | None, shards: int
+) -> ExitCode:
+    from bobbin.config.cluster import places_from
+    from bobbin.config.shards import create_set
+    from bobbin.config.undoing import undone_on_failure
 
-    first = addresses.parse(listen)
-    return [f"tls:{first.host}:{first.port_number + step}" for step in range(count)]
+    if nodes is None or address is not None:
+        raise UsageError("--shards goes with --nodes; --listen says where the first node of the first shard is")
+    places = places_from(listen or _LOOPBACK, nodes * shards)
+    by_shard = [places[shard * nodes : (shard + 1) * nodes] for shard in range(shards)]
+    folders = [folder / f"n{number}" for number in range(1, nodes + 1)]
+    with undone_on_failure(folders):
+        made = create_set(folders, by_shard, preset=preset)
+    value: list[Json] = [
+        {"shard": shard, "cluster": cluster.hex(), "nodes": [_new_value(node) for node in made.nodes[shard]]}
+        for shard, cluster in enumerate(made.clusters)
+    ]
+    shown = [out.style(f"{node.node}  {node.address}  {node.layout.folder}") for some in made.nodes for node in some]
+    out.result({"shards": value}, f"{shards} shards, each on {nodes} nodes", *shown)
+    if nodes % 2 == 0:
+        out.warn(f"{nodes} nodes tolerate no more failures than {nodes - 1} would")
+    out.note(f"run each process with: bobbin cluster serve {folder / 'n1'}")
+    return ExitCode.OK
 
 
 def _new_value(node: "NewNode") -> Json:
@@ -138,7 +178,7 @@ def cluster_invite(
         await client.invite(cluster_certificate.make(Identity(seed)).certificate, expires_ms)
         member = read.known.directory.members.get(read.node)
         address = read.settings.address if member is None else member.address
-        return Invitation(read.settings.cluster, seed, read.own.certificate, address)
+        return Invitation(read.settings.cluster, seed, read.own.certificate, address, expires_ms)
 
     token = write_token(ask(folder, invite, seconds=seconds))
     out.result({"token": token, "expires_ms": expires_ms}, token)
@@ -169,12 +209,15 @@ def cluster_join(
     Example: bobbin cluster join there --token bobbin-join-1.… --listen tls:192.0.2.2:4795
     """
     from bobbin.cli.cluster_token import read_token
-    from bobbin.config.cluster import complete, prepare
+    from bobbin.cli.joining import join_cluster, prepared
+    from bobbin.config.cluster import check_preset, complete, prepare
 
     out = Output(as_json=as_json)
     invitation = read_token(sys.stdin.readline().strip() if token == "-" else token)  # noqa: S105 -- no password
-    node = prepare(folder, listen=listen or _LOOPBACK, address=address)
-    known = asyncio.run(_join(node, invitation.seed, invitation.known(via), seconds))
+    check_preset(preset)
+    with prepared(folder):
+        node = prepare(folder, listen=listen or _LOOPBACK, address=address)
+        known = asyncio.run(join_cluster(node, invitation, seconds, via=via))
     complete(node, invitation.cluster, known, preset=preset)
     out.result(
         {"cluster": invitation.cluster.hex(), **_as_table(_new_value(node))},
@@ -189,30 +232,11 @@ def _as_table(value: Json) -> dict[str, Json]:
     return value
 
 
-async def _join(node: "NewNode", seed: bytes, via: "KnownMembers", seconds: float) -> "KnownMembers":
-    from bobbin.cluster.identity import Identity
-    from bobbin.errors import ResourceError
-    from bobbin.runtime import cluster_certificate
-    from bobbin.runtime.cluster_client import ClusterClient
-
-    invited = cluster_certificate.make(Identity(seed))
-    failure: ResourceError | None = None
-    # Under its own name where an earlier attempt got through and its answer did not: the invitation is used up then.
-    for own in (invited, node.own):
-        try:
-            async with ClusterClient(via, own=own, seconds=seconds) as client:
-                return await client.add(node.own.certificate, node.address, node.operator.certificate)
-        except ResourceError as error:
-            failure = failure or error
-    assert failure is not None
-    raise failure
-
-
 # ---- running one ----------------------------------------------------------------------------------------------------
 
 
 def cluster_serve(folder: NodeDir, as_json: AsJson = False) -> ExitCode:
-    """Run a node, until SIGTERM or Ctrl-C.
+    """Run a node, or with shards one of each, until SIGTERM or Ctrl-C.
 
     The log goes to stderr. With --json there is a line on stdout for each event; the first, "started", has the id of
     the node and its address.
@@ -221,15 +245,23 @@ def cluster_serve(folder: NodeDir, as_json: AsJson = False) -> ExitCode:
     """
     from bobbin.cli.cluster_process import ClusterProcess
     from bobbin.cli.commands.serve import Announcer
+    from bobbin.cli.shards_process import ShardsProcess
     from bobbin.config.cluster import read_folder
+    from bobbin.config.shards import is_set, read_set
     from bobbin.runtime.log import make_log
 
     out = Output(as_json=as_json)
-    read = read_folder(folder)
+    served = read_set(folder) if is_set(folder) else (read_folder(folder),)
+    if len(served) == 1 and served[0].shard is not None and not is_set(folder):
+        raise UsageError(f"the shards of a machine are served together: bobbin cluster serve {folder.parent}")
     is_watched = sys.stderr is not None and sys.stderr.isatty()
-    log = make_log(_logging(read.logging, for_people=is_watched))
+    log = make_log(_logging(served[0].logging, for_people=is_watched))
     announcer = Announcer(out, for_people=False)
-    asyncio.run(ClusterProcess(read, log=log, tell=announcer).run())
+    if served[0].shard is None:
+        process: ClusterProcess | ShardsProcess = ClusterProcess(served[0], log=log, tell=announcer)
+    else:
+        process = ShardsProcess(served, log=log, tell=announcer)
+    asyncio.run(process.run())
     return ExitCode.OK
 
 
@@ -249,6 +281,12 @@ def cluster_status(
     every: Annotated[
         float, typer.Option("--every", min=0.1, max=3600, metavar="SECONDS", help="How often, with --watch.")
     ] = 1.0,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", min=0, max=3600, metavar="SECONDS", help="Wait so long until all nodes answer and one leads."
+        ),
+    ] = 0.0,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, max=3600, metavar="SECONDS", help="How long to wait for a node.")
     ] = 2.0,
@@ -256,34 +294,35 @@ def cluster_status(
 ) -> ExitCode:
     """Show who leads, how far each node is, how it is, and what is wrong.
 
-    Every node that is known is asked for its own view, so the answer is whole as far as nodes can be reached. Ends with
-    1 where no node leads or one does not answer, and with 5 where none answers.
+    Every node that is known is asked for its own view, so the answer is whole as far as nodes can be reached. In the
+    folder of a machine with several shards all of them are shown; with --json under "shards". Ends with 1 where no node
+    leads or one does not answer, and with 5 where none answers. --wait is for scripts that have just started nodes.
 
-    Example: bobbin cluster status here
+    Example: bobbin cluster status here --wait 30
     """
     from bobbin.cli import cluster_view
-    from bobbin.config.cluster import read_folder
 
     out = Output(as_json=as_json)
-    view = asyncio.run(cluster_view.look(read_folder(folder), seconds=seconds))
+    end = time.monotonic() + wait
+    view = cluster_view.look_at(folder, seconds=seconds)
+    while not view.is_whole and time.monotonic() < end:
+        time.sleep(_AGAIN_SECONDS)
+        view = cluster_view.look_at(folder, seconds=seconds)
     if watch:
         return _watch(folder, out, view, every, seconds)
-    out.result(view.value(), *cluster_view.lines(view, out))
-    if not view.reports:
+    out.result(view.value(), *view.lines(out))
+    if not view.is_heard:
         return ExitCode.TRY_AGAIN
-    is_whole = view.leader is not None and len(view.reports) == len(view.nodes)
-    return ExitCode.OK if is_whole else ExitCode.NOT_ALL
+    return ExitCode.OK if view.is_whole else ExitCode.NOT_ALL
 
 
-def _watch(folder: Path, out: Output, view: object, every: float, seconds: float) -> ExitCode:
+def _watch(folder: Path, out: Output, view: "Shown", every: float, seconds: float) -> ExitCode:
     from bobbin.cli import cluster_view, output
-    from bobbin.config.cluster import read_folder
 
-    assert isinstance(view, cluster_view.ClusterView)
     is_screen = not out.as_json and sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     try:
         while True:
-            lines: Sequence[str] = cluster_view.lines(view, out)
+            lines: Sequence[str] = view.lines(out)
             if is_screen:
                 # Home, and nothing below: the picture before is drawn over.
                 lines = ["\x1b[H\x1b[2J" + lines[0], *lines[1:]]
@@ -292,7 +331,7 @@ def _watch(folder: Path, out: Output, view: object, every: float, seconds: float
             out.row(view.value(), *lines)
             output.flush()
             time.sleep(every)
-            view = asyncio.run(cluster_view.look(read_folder(folder), seconds=seconds))
+            view = cluster_view.look_at(folder, seconds=seconds)
     except KeyboardInterrupt:
         return ExitCode.OK
 

@@ -65,9 +65,11 @@ def follow(
     """
     import asyncio
 
+    from bobbin.cli.sync_run import need_nodes
     from bobbin.lace import Lace
 
     out = Output(as_json=as_json)
+    need_nodes(folder)
     demands = Demands(
         verifier=verifier,
         pin=pin,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.freshness import freshen
 from bobbin.cli.options import AsJson, LaceFolder, Limit, parse_place
 from bobbin.cli.output import Output
 from bobbin.cli.record_rows import blob_row, placed_row
@@ -44,6 +45,7 @@ def list_records(
     out = Output(as_json=as_json)
     parsed = None if place is None else parse_place(place)
     count = 0
+    freshen(out, folder)
     with Lace.open(folder, read_only=True) as lace:
         for listed in lace.list(parsed, tips=tips, limit=limit):
             count += 1

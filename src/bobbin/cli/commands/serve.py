@@ -15,6 +15,7 @@ from bobbin.cli.sources import check_given
 from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
+    from bobbin.config.layout import Layout
     from bobbin.config.reload import Loaded, Reloader
     from bobbin.lace import Lace
     from bobbin.runtime.node_settings import Logging
@@ -51,10 +52,10 @@ def serve(
 ) -> ExitCode:
     """Serve a lace to other machines: take links, and keep those to the peers that are followed.
 
-    Only known peers are served, each under the policy for it (`bobbin peers`). Port 0 lets the system choose one. The
-    log goes to stderr. SIGTERM or Ctrl-C stops in order, a second one at once; SIGHUP reads all files again. With
-    --json there is a line on stdout for each event; the first, "started", has the addresses, the key and the
-    certificate.
+    Of a replicated lace this runs one node: it takes part in the cluster, and serves what it has. Only known peers are
+    served, each under the policy for it (`bobbin peers`). Port 0 lets the system choose one. The log goes to stderr.
+    SIGTERM or Ctrl-C stops in order, a second one at once; SIGHUP reads all files again. With --json there is a line on
+    stdout for each event; the first, "started", has the addresses, the key and the certificate.
 
     Example: bobbin serve notes.lace --listen tls:0.0.0.0:4791
     """
@@ -72,29 +73,44 @@ def serve(
         check_given(file)
     where = tuple(addresses.parse(text, to_listen=True) for text in listen or ())
     overrides = Overrides(listen=where, peers=peers, allow_insecure=allow_insecure)
+    layout = Layout(folder)
     with ExitStack() as stack:
-        lace = stack.enter_context(Lace.open(folder))
-        reloader = Reloader(Origin(layout=Layout(folder), file=config, overrides=overrides))
+        lace = None if layout.is_lace() and layout.cluster.is_dir() else stack.enter_context(Lace.open(folder))
+        reloader = Reloader(Origin(layout=layout, file=config, overrides=overrides))
         if as_json and any(address.scheme is Scheme.STDIO for address in reloader.loaded.config.settings.listen):
             raise UsageError("on stdio the link has stdout, so there is no room for --json")
-        asyncio.run(_run(stack, out, lace, reloader, has_file=config is not None, workers=workers))
+        asyncio.run(_run(stack, out, lace or layout, reloader, has_file=config is not None, workers=workers))
     return ExitCode.OK
 
 
 async def _run(
-    stack: ExitStack, out: Output, lace: "Lace", reloader: "Reloader", *, has_file: bool, workers: int
+    stack: ExitStack, out: Output, served: "Lace | Layout", reloader: "Reloader", *, has_file: bool, workers: int
 ) -> None:
+    """``served``: an open lace, or the folder of one whose node is to be run as well."""
     from bobbin.cli.node_process import NodeProcess, check_purpose
+    from bobbin.lace import Lace
     from bobbin.runtime.log import make_log
     from bobbin.runtime.workers import Validators
 
-    check_purpose(reloader.loaded)
     is_watched = sys.stderr is not None and sys.stderr.isatty()
-    log = make_log(_logging(reloader.loaded, for_people=is_watched and not has_file))
     validators = stack.enter_context(Validators(workers)) if workers else None
     announcer = Announcer(out, for_people=is_watched)
-    process = NodeProcess(lace, reloader, log=log, tell=announcer, validators=validators)
-    await process.run()
+    log = make_log(_logging(reloader.loaded, for_people=is_watched and not has_file))
+    if isinstance(served, Lace):
+        check_purpose(reloader.loaded)
+        await NodeProcess(served, reloader, log=log, tell=announcer, validators=validators).run()
+        return
+    from bobbin.cli.replicated_process import replicated_node
+    from bobbin.config.settings import read_settings
+
+    settings = read_settings(served.settings)
+    async with replicated_node(served, log) as replicated:
+        lace = Lace(served, settings, replicated.store)
+        process = NodeProcess(lace, reloader, log=log, tell=announcer, validators=validators)
+        replicated.node.over.add_done_callback(lambda _: process.stop())
+        await process.run()
+        if replicated.node.is_halted:
+            replicated.node.over.result()
 
 
 def _logging(loaded: "Loaded", *, for_people: bool) -> "Logging":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.freshness import freshen
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Json, Output
@@ -38,6 +39,7 @@ def show(
 
     out = Output(as_json=as_json)
     what = parse_wanted(wanted)
+    freshen(out, folder)
     with Lace.open(folder, read_only=True) as lace:
         record = lace.get(what)
         if record is None:

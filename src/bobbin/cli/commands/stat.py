@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.freshness import freshen
 from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output
 from bobbin.cli.text import count_text, size_text, utc_text
@@ -22,6 +23,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     from bobbin.records import tai
 
     out = Output(as_json=as_json)
+    freshen(out, folder)
     with Lace.open(folder, read_only=True) as lace:
         now, settings, keys = lace.stat(), lace.settings, lace.key_names()
     overflow = now.quarantine_overflow

@@ -151,6 +151,8 @@ def _show(out: Output, asked: Asked, ran: Ran, shown: "_Shown") -> ExitCode:
     for sentence in exchange_text.hints(ran.report, asked.folder, ran.other, unexplained=unexplained):
         out.warn(sentence)
     code = exchange_text.code_of(ran.report)
+    if code is ExitCode.RESOURCE and exchange_text.may_pass(ran.report, asked.folder, ran.other):
+        code = ExitCode.TRY_AGAIN
     return ExitCode.NOT_ALL if code is ExitCode.OK and ran.unknown else code
 
 

@@ -51,6 +51,9 @@ class Check(Enum):
     STATE_ROOT = "state-root"
 
 
+_CHECKS: Final = tuple(Check)
+
+
 class Meaning(Enum):
     """What likeness may spare."""
 
@@ -181,7 +184,7 @@ class FastPathValidator(Generic[Block]):
         state = self.state
         if state is None or (leader, term) != (state.leader, state.term):
             return self._refuse("the block is not from the present leader and term", Mode.FULL)
-        for check in Check:
+        for check in _CHECKS:
             fault = self._checks.fault(check, block, leader=leader, term=term)
             if fault is not None:
                 return self._refuse(f"{check.value}: {fault}", Mode.FULL)

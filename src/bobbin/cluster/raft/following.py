@@ -5,9 +5,12 @@ An accepted message shows that both logs are the same up to its last entry, and 
 One without entries is answered at once, for what is durable, so that a slow disk is not taken for a dead node.
 """
 
+from msgspec.structs import replace
+
 from bobbin.cluster.names import Index, NodeId
 from bobbin.cluster.raft.effects import Role
 from bobbin.cluster.raft.entries import Entry
+from bobbin.cluster.raft.judging import Judging
 from bobbin.cluster.raft.log import follows
 from bobbin.cluster.raft.messages import AppendAnswer, AppendEntries
 from bobbin.cluster.raft.state import RaftState
@@ -16,8 +19,9 @@ from bobbin.cluster.raft.state import RaftState
 class Following:
     """The part of a machine that listens to a leader."""
 
-    def __init__(self, state: RaftState) -> None:
+    def __init__(self, state: RaftState, judging: Judging | None = None) -> None:
         self._state = state
+        self._judging = judging
 
     def hear_leader(self, sender: NodeId, term: int) -> bool:
         """Something came that only the leader of the present term says; whether it may be one."""
@@ -52,11 +56,16 @@ class Following:
             bound = state.log.last_at_most(previous - 1, message.previous_term)
             self._refuse(sender, message.round, max(bound, state.commit_index))
             return
+        used_fast_path = False
+        if self._judging is not None and message.entries:
+            message, used_fast_path = self._judged(self._judging, message)
         match_index = Index(previous + len(message.entries))
         if not self._take(message):
             return
         state.known_commit = max(state.known_commit, min(message.commit, match_index))
-        self._accept(sender, message.round, match_index, is_heartbeat=not message.entries)
+        self._accept(
+            sender, message.round, match_index, is_heartbeat=not message.entries, used_fast_path=used_fast_path
+        )
 
     def accept_up_to(self, sender: NodeId, round_: int, match_index: Index) -> None:
         """Tell a leader that the log, a snapshot included, is as the leader's up to a committed place."""
@@ -69,6 +78,18 @@ class Following:
     def answer_without_match(self, sender: NodeId, round_: int) -> None:
         """Tell a leader that this node is here and cannot say yet that it has what was offered."""
         self._refuse(sender, round_, self._state.commit_index)
+
+    def _judged(self, judging: Judging, message: AppendEntries) -> tuple[AppendEntries, bool]:
+        """The message up to the first entry that must not be taken; and whether one before it had it easy."""
+        state = self._state
+        new = self._first_difference(message.entries)
+        if new is None or new.index <= state.commit_index:
+            return message, False
+        held = new.index - message.previous_index - 1
+        count, used_fast_path = judging.passing(message.entries[held:], message.leader, message.term)
+        if held + count < len(message.entries):
+            message = replace(message, entries=message.entries[: held + count])
+        return message, used_fast_path
 
     def _take(self, message: AppendEntries) -> bool:
         """Append what is new and cut at the first conflict, if there is one (CL-055, CL-063)."""
@@ -102,11 +123,20 @@ class Following:
                 return entry
         return None
 
-    def _accept(self, sender: NodeId, round_: int, match_index: Index, *, is_heartbeat: bool) -> None:
+    def _accept(
+        self, sender: NodeId, round_: int, match_index: Index, *, is_heartbeat: bool, used_fast_path: bool = False
+    ) -> None:
         state = self._state
         if is_heartbeat and not state.disk.is_hard_pending:
             match_index = min(match_index, state.disk.durable_index)
-        answer = AppendAnswer(term=state.term, success=True, follower=state.node, match_index=match_index, round=round_)
+        answer = AppendAnswer(
+            term=state.term,
+            success=True,
+            follower=state.node,
+            match_index=match_index,
+            round=round_,
+            used_fast_path=used_fast_path,
+        )
         if match_index <= state.disk.durable_index and not state.disk.is_hard_pending:
             state.send(sender, answer)
         else:

@@ -44,6 +44,7 @@ from bobbin.cluster.raft.events import (
 )
 from bobbin.cluster.raft.following import Following
 from bobbin.cluster.raft.inbox import Inbox
+from bobbin.cluster.raft.judging import AHEAD_MAX, Judge, Judging
 from bobbin.cluster.raft.log import RaftLog
 from bobbin.cluster.raft.messages import (
     AppendAnswer,
@@ -92,9 +93,13 @@ class RaftMachine:
         embedding: Embedding | None = None,
         embeddings: Mapping[NodeId, Embedding] | None = None,
         checking: bool = False,
+        judge: Judge | None = None,
+        judged_ahead_max: int = AHEAD_MAX,
     ) -> None:
         """Begin as a follower with what was on the disk.
 
+        ``judge`` looks at a leader's entries before they are taken; without one, every well-formed entry is.
+        ``judged_ahead_max`` of those that it has judged may wait to be applied.
         ``bootstrap`` counts only where neither log nor snapshot names a configuration; a ``quorum_size`` that does not
         fit it is a ``UsageError``. ``embeddings`` is where other nodes are, as far as it is known from elsewhere.
         """
@@ -114,7 +119,8 @@ class RaftMachine:
             self._state.known_commit = self._state.given_index = index
         self._inbox: Final = Inbox()
         self._elections: Final = Elections(self._state, embedding)
-        self._following: Final = Following(self._state)
+        self._judging: Final = None if judge is None else Judging(self._state, judge, ahead_max=judged_ahead_max)
+        self._following: Final = Following(self._state, self._judging)
         self._replication: Final = Replication(self._state)
         self._reads: Final = Reads(self._state)
         self._transfers: Final = Transfers(self._state)
@@ -320,6 +326,11 @@ class RaftMachine:
             patience_ms = DISK_PATIENCE * state.config.election_timeout[1]
             state.alarm("storage", f"the disk has neither written nor failed for {patience_ms:,} ms")
         self._was_hung = is_hung
+
+    def forget_judged(self) -> None:
+        """The state to which entries are applied is another one: those after it are judged again when it matters."""
+        if self._judging is not None:
+            self._judging.forget()
 
     # ---- messages -------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ class RaftStats(RaftTimes):
         "commands_accepted",
         "elections_started",
         "elections_won",
+        "entries_refused",
         "entries_sent",
         "heartbeats_answered",
         "heartbeats_failed",
@@ -64,6 +65,8 @@ class RaftStats(RaftTimes):
         self.appends_sent = 0
         """Messages with entries."""
         self.entries_sent = 0
+        self.entries_refused = 0
+        """Of a leader, that this node has judged and not taken."""
         self.backoffs = 0
         """Refusals that made a leader go back in its log."""
         self.retries = 0

@@ -28,10 +28,12 @@ class Graph(Drain):
     effects have run that it concerns, all signals are computed, and listeners have had one report.
     """
 
-    __slots__ = ("_batch", "_keys", "_next_id", "_nodes", "_starts")
+    __slots__ = ("_batch", "_draw_id", "_keys", "_next_id", "_nodes", "_starts")
 
-    def __init__(self, *, drain_max: int = DRAIN_MAX) -> None:
+    def __init__(self, *, drain_max: int = DRAIN_MAX, draw_id: Callable[[], int] | None = None) -> None:
+        """``draw_id`` makes up ids by chance, so that whoever sees some of the nodes cannot tell how many there are."""
         super().__init__(drain_max=drain_max)
+        self._draw_id: Final = draw_id
         self._nodes: Final[dict[NodeId, Node]] = {}
         self._keys: Final[dict[str, Readable[object]]] = {}
         self._next_id = 0
@@ -43,7 +45,7 @@ class Graph(Drain):
     def cell(self, value: T, *, tag: str | None = None, key: str | None = None, id: NodeId | None = None) -> Cell[T]:
         """A value that is written. ``tag`` says how it is serialised; without one it never leaves this process.
 
-        ``id`` may be any that no node has at the moment. By default ids ascend, so that none comes back.
+        ``id`` may be any that no node has at the moment. Without one, ids ascend or are drawn, so that none comes back.
         """
         return self._adopt(Cell(self, self._new_id(id, key), value, tag, key))
 
@@ -127,15 +129,22 @@ class Graph(Drain):
         if key is not None and (not is_key(key) or key in self._keys):
             raise UsageError(f"the key {key!r} is taken" if is_key(key) else f"not a path of a node: {key!r}")
         if id is None:
-            while self._next_id in self._nodes:
-                self._next_id += 1
-            id = NodeId(self._next_id)
-            self._next_id += 1
+            id = self._free_id()
         elif not 0 <= id <= U64_MAX:
             raise UsageError(f"an id is a number of 64 bits, not {id}")
         elif id in self._nodes:
             raise UsageError(f"the id {id} is that of {self._nodes[id].name}")
         return id
+
+    def _free_id(self) -> NodeId:
+        if self._draw_id is not None:
+            while (id := self._draw_id()) in self._nodes:
+                pass
+            return NodeId(id)
+        while self._next_id in self._nodes:
+            self._next_id += 1
+        self._next_id += 1
+        return NodeId(self._next_id - 1)
 
     def _adopt(self, node: _N) -> _N:
         self._nodes[node.id] = node

@@ -106,7 +106,51 @@ PARTITIONS: Final = Table(
 )
 """Number and Merkle root of the advertisements of each prefix of ``k`` symbols."""
 
-TABLES: Final = (RECORDS, QUARANTINE, FACTS, SELECTIONS, ADVERTISEMENTS, PARTITIONS)
+CONFLICTS: Final = Table(
+    "conflicts",
+    1,
+    pa.schema(
+        [
+            pa.field("window", pa.int64(), nullable=False),
+            pa.field("one", pa.binary(), nullable=False),
+            pa.field("other", pa.binary(), nullable=False),
+            _text("class"),
+            pa.field("cosine", pa.float64(), nullable=False),
+            pa.field("jaccard", pa.float64(), nullable=False),
+            pa.field("keys", pa.list_(pa.field("element", pa.binary(), nullable=False)), nullable=False),
+            _text("action"),
+        ]
+    ),
+    ("window", "one", "other"),
+    keyed=True,
+)
+"""Pairs of transactions of one window whose changes are not orthogonal; ``keys`` are those that both touch."""
+
+WINDOWS: Final = Table(
+    "windows",
+    1,
+    pa.schema(
+        [
+            pa.field(name, pa.int64(), nullable=False)
+            for name in (
+                "window",
+                "deltas",
+                "pairs",
+                "orthogonal",
+                "identical",
+                "opposite",
+                "conflicting",
+                "ambiguous",
+                "low_conflict",
+            )
+        ]
+    ),
+    ("window",),
+    keyed=True,
+)
+"""How many changes each window has, and how many of its pairs are of each class."""
+
+TABLES: Final = (RECORDS, QUARANTINE, FACTS, SELECTIONS, ADVERTISEMENTS, PARTITIONS, CONFLICTS, WINDOWS)
 _BY_NAME: Final = {table.name: table for table in TABLES}
 _NAME: Final = re.compile(rf"([a-z]+)(?:/({KEY.pattern}))?", re.ASCII)
 

@@ -2,7 +2,7 @@
 
 The source is a connection whose moment is pinned, so the copy neither starts again when someone writes nor mixes two
 moments. The target appears under its name when it is whole and on the disk, and not before; an existing one is
-refused.
+refused. It is a store of its own, and follows no log, whatever the source does.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import apsw
 
 from bobbin.errors import UsageError
 from bobbin.store.base import Progress
-from bobbin.store.sqlite import faults
+from bobbin.store.sqlite import faults, replica
 from bobbin.store.sqlite.publish import published
 
 _PAGES_PER_STEP: Final = 256
@@ -39,5 +39,7 @@ def _copy(source: apsw.Connection, target: Path, progress: Progress | None) -> N
                 copying.step(_PAGES_PER_STEP)
                 if progress is not None:
                     progress(copying.page_count - copying.remaining, copying.page_count)
+        with faults.translated(target, destination):
+            replica.end(destination)
     finally:
         destination.close()

@@ -2,7 +2,8 @@
 
 From the outside in: the file's structure, as SQLite sees it; the tables and indexes; then each record, in full with
 its signature, and that its key, its wide row, its headers and its links say exactly what the record says; then what no
-record answers for: rows without a record, counts, numbers, refusals; then the messages of tangles. A finding names a
+record answers for: rows without a record, counts, numbers, refusals; then the messages of tangles, and the sum of a
+replicated lace. A finding names a
 place and a fault; the walk goes on after it as far as the damage allows. Nothing is repaired.
 """
 
@@ -21,7 +22,7 @@ from bobbin.records.ids import HashText, Kind
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Blob, Record, Seal
 from bobbin.store.base import Finding, Progress
-from bobbin.store.sqlite import changes, coding, facts, lookup, migrations, tally
+from bobbin.store.sqlite import changes, coding, facts, lookup, migrations, replica, tally
 
 _PROGRESS_EVERY: Final = 256
 _DAMAGE: Final = (apsw.Error, BobbinError, AttributeError, TypeError, ValueError)
@@ -56,6 +57,7 @@ def check(connection: apsw.Connection, *, progress: Progress | None) -> Iterator
     yield from _guarded("quarantine", _check_quarantine(connection))
     yield from _guarded("changes", _check_changes(connection))
     yield from _guarded("tangles", _check_tangles(connection))
+    yield from _guarded("replica", replica.check(connection))
 
 
 def _guarded(where: str, findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -38,5 +38,9 @@ class Config(Struct, frozen=True, kw_only=True):
     vfs: str | None = None
     """The SQLite file system to open files through; None for the operating system's own."""
 
+    syncs_commits: bool = True
+    """Whether a commit returns after its bytes are on the disk. Not where a log is durable from which whatever the
+    store has lost is done again: then the disk is waited for only when the write-ahead log is copied."""
+
     dictionary_cache_entries_max: int = 16_384
     """How many dictionary entries are remembered between writes (twice as many for a moment)."""

@@ -1,7 +1,8 @@
 """How a store's file is opened: one connection that writes, any number that read.
 
 The write-ahead log lets readers see one moment while a writer goes on, in this process or another. ``synchronous`` is
-FULL, so a commit returns after its bytes are on the disk. A reader refuses to write whatever it is asked.
+FULL, so a commit returns after its bytes are on the disk, unless the configuration says that a log stands behind the
+store. A reader refuses to write whatever it is asked.
 
 Never open the database file by other means in a process that has it open here: closing such a handle drops the locks
 of SQLite in the whole process (POSIX advisory locks work that way), and two writers could then damage the file.
@@ -80,7 +81,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 def set_up_writing(connection: apsw.Connection, config: Config) -> None:
     """What makes a commit durable, and how long the log may grow."""
-    connection.pragma("synchronous", "FULL")
+    connection.pragma("synchronous", "FULL" if config.syncs_commits else "NORMAL")
     # What was removed is overwritten, not merely unlinked.
     connection.pragma("secure_delete", 1)
     # On macOS a plain fsync does not reach the disk. Elsewhere these two change nothing.

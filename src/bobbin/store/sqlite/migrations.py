@@ -29,7 +29,11 @@ def _add_version_3(connection: apsw.Connection) -> None:
     connection.execute(schema.VERSION_3)
 
 
-STEPS: Final[tuple[Step, ...]] = (_create_version_1, _add_version_2, _add_version_3)
+def _add_version_4(connection: apsw.Connection) -> None:
+    connection.execute(schema.VERSION_4)
+
+
+STEPS: Final[tuple[Step, ...]] = (_create_version_1, _add_version_2, _add_version_3, _add_version_4)
 VERSION: Final = len(STEPS)
 """The version that this program writes."""
 

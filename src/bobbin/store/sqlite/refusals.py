@@ -13,6 +13,8 @@ from bobbin.store.sqlite.tally import Tally
 
 def reasons(connection: apsw.Connection, keys: Sequence[int]) -> dict[HashText, str]:
     """Of the records with these keys, those that are refused, and why. Other names may be among them."""
+    if not keys:
+        return {}
     wanted = apsw.carray(array("q", keys))
     return dict(connection.execute("SELECT hash, reason FROM refusal WHERE key IN carray(?)", (wanted,)))
 

@@ -35,6 +35,9 @@ def mend(connection: apsw.Connection, stored: Mapping[int, bytes]) -> None:
     What came again is the one chance to heal a record, and reading it costs little beside validating it. The counts
     were made when the record was whole, so they stay.
     """
+    if not stored:
+        # A new record may share its key with a stored one, and an empty array cannot be bound.
+        return
     found = connection.execute(_RAW, (apsw.carray(array("q", stored)),))
     damaged = [(stored[number], number) for number, raw in found if raw != stored[number]]
     if damaged:

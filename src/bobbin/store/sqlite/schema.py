@@ -15,6 +15,10 @@
 ``lacking``             what keeps a message from being proven: ids of messages, or of their data (since version 3)
 ``waiting``             records that are messages in form and cannot be accepted yet (since version 3)
 ``tangle_tally``        one row: counts of messages, and what tells that they have changed (since version 3)
+``replica``             one row where the store is a copy of a replicated lace: how much of the log it holds, a sum
+                        over it, and the newest right to fire effects; none in any other (since version 4)
+``answer``, ``piece``   of a replicated lace: answers to the newest commands, pieces of long records (since version 4)
+``effect``              effects that one node of a replicated lace fires, at most once each (since version 4)
 ======================  ==============================================================================================
 
 ``AUTOINCREMENT`` is what keeps a ``StoreRecordId`` from being used twice: SQLite remembers the highest one, also when
@@ -198,4 +202,33 @@ CREATE TABLE tangle_tally(
   seen INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO tangle_tally(id) VALUES (1);
+"""
+
+VERSION_4: Final = """
+CREATE TABLE replica(
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  applied INTEGER NOT NULL,
+  sum BLOB NOT NULL,
+  fence INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE answer(
+  id INTEGER PRIMARY KEY,
+  token BLOB NOT NULL UNIQUE,
+  answer BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE piece(
+  token BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  raw BLOB NOT NULL,
+  PRIMARY KEY (token, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE effect(
+  id TEXT PRIMARY KEY,
+  fence INTEGER NOT NULL,
+  outcome TEXT
+) STRICT, WITHOUT ROWID;
 """

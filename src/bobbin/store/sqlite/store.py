@@ -70,6 +70,7 @@ from bobbin.store.sqlite import (
 from bobbin.store.sqlite.connection import Access, Source, transaction
 from bobbin.store.sqlite.dictionary import Place, Places, Texts
 from bobbin.store.sqlite.readers import Readers
+from bobbin.store.sqlite.replica import SqliteReplica
 from bobbin.store.sqlite.snapshot import SqliteSnapshot
 from bobbin.store.sqlite.tally import Tally
 from bobbin.store.sqlite.tangles import SqliteTangles
@@ -225,12 +226,12 @@ class SqliteStore:
                 tangles.forget_record(self._connection, number)
             return self._take_out(hash, write, reason)
 
-    def _take_out(self, hash: HashText, write: _Write, reason: str) -> bool:
+    def _take_out(self, hash: HashText, write: _Write, reason: str, tai: int | None = None) -> bool:
         number = lookup.locate(self._connection, hash)
         if number is not None:
             write.counts.record_bytes -= rows.delete(self._connection, number)
             write.counts.add(ids.parse_hash(hash)[0], -1)
-        refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now())
+        refusals.refuse(self._connection, write.counts, hash, reason=reason, now=self._now() if tai is None else tai)
         what = changes.What.REFUSED if number is None else changes.What.REMOVED
         changes.add(self._connection, what, hash)
         keeping.clear(self._connection)
@@ -266,6 +267,14 @@ class SqliteStore:
             put=self._put,
             take_out=self._take_out,
             read_only=self._source.access is not Access.WRITE,
+        )
+
+    @property
+    def replica(self) -> SqliteReplica[_Write]:
+        """What makes this store a copy of a replicated lace."""
+        self._require_open()
+        return SqliteReplica(
+            self._connection, self._readers, writing=self._writing, put=self._put, take_out=self._take_out
         )
 
     def keep(self, kind: str, key: str, value: bytes | None) -> None:

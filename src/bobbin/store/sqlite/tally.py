@@ -13,8 +13,7 @@ from bobbin.records.ids import Kind
 from bobbin.store.base import DamagedStore, StoreRecordId
 
 _READ: Final = (
-    "SELECT blobs, plexes, seals, record_bytes, quarantined, quarantine_bytes, "
-    "quarantine_overflow, refused, generation FROM tally"
+    "SELECT blobs, plexes, seals, record_bytes, quarantined, quarantine_bytes, quarantine_overflow, refused, generation"
 )
 _WRITE: Final = (
     "UPDATE tally SET blobs = ?, plexes = ?, seals = ?, record_bytes = ?, quarantined = ?, quarantine_bytes = ?, "
@@ -50,9 +49,9 @@ class Tally(Struct):
         return {kind: getattr(self, column) for kind, column in _OF_KIND.items()}
 
 
-def read(connection: apsw.Connection) -> Tally:
-    """The row as it is now."""
-    values = connection.execute(_READ).fetchone()
+def read(connection: apsw.Connection, *, of: str = "main") -> Tally:
+    """The row as it is now, of the store itself or of one that is attached to it."""
+    values = connection.execute(f"{_READ} FROM {of}.tally").fetchone()
     if values is None:
         raise DamagedStore("the store is damaged: its tally is missing")
     return Tally(*values)

@@ -9,16 +9,19 @@ so that a request whose outcome is unknown may be sent again, to any node.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
 from bobbin.cluster.names import NodeId
+from bobbin.cluster.operations import bytes_of_put
 from bobbin.cluster.raft.entries import Configuration
 from bobbin.errors import UsageError
+from bobbin.wire.cluster.chain import ChainAnswer, ChainCommit, ChainRequest, check_chain_request
 from bobbin.wire.cluster.faults import UNREADABLE, MessageRefused, Refusal, unreadable
 from bobbin.wire.cluster.frame import PAYLOAD_BYTES_MAX
+from bobbin.wire.cluster.lace import LaceRequest, LaceSettle, LaceWrite, check_lace_request
 
 KEY_BYTES_MAX: Final = 4_096
 VALUE_BYTES_MAX: Final = 1_048_576
@@ -30,6 +33,8 @@ CERTIFICATE_BYTES_MAX: Final = 16_384
 TEXT_CHARACTERS_MAX: Final = 4_096
 NODE_ID_CHARACTERS_MAX: Final = 256
 MEMBERS_MAX: Final = 10_000
+CHAIN_BYTES_MAX: Final = 10 * 1_048_576
+"""Of one request about a chain, which then has room in a frame beside others."""
 NUMBER_MAX: Final = 2**64 - 1
 
 _Number = Annotated[int, Meta(ge=0)]
@@ -166,6 +171,8 @@ Request: TypeAlias = (
     | Snapshot
     | Invite
     | Members
+    | ChainRequest
+    | LaceRequest
 )
 Write: TypeAlias = Put | Delete | CompareAndSwap
 
@@ -268,15 +275,16 @@ class Report(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_fields
     snapshot_index: _Number
     configuration: Configuration
     root: bytes
-    """Of the state machine, at the applied index."""
+    """Of all that the log has made, at the applied index; b"" while what is kept in a database lags behind that."""
     peers: Annotated[tuple[PeerReport, ...], Meta(max_length=MEMBERS_MAX)]
     problems: Annotated[tuple[_Text, ...], Meta(max_length=MEMBERS_MAX)]
     """What is wrong, for people."""
     counters: dict[str, int | float]
 
 
-Answer: TypeAlias = Done | Value | Rows | Rejected | Unknown | Joined | Report
+Answer: TypeAlias = Done | Value | Rows | Rejected | Unknown | Joined | Report | ChainAnswer
 
+_CHAIN: Final = frozenset(get_args(ChainRequest))
 _encoder: Final = msgspec.msgpack.Encoder()
 _Requests = Annotated[list[Request], Meta(min_length=1, max_length=REQUESTS_MAX)]
 _Answers = Annotated[list[Answer], Meta(min_length=1, max_length=REQUESTS_MAX)]
@@ -324,6 +332,8 @@ def decode_answers(payload: bytes) -> list[Answer]:
 
 def check_request(request: Request) -> None:
     """Refuse a request that a node would not take, before it is sent."""
+    if type(request) is ChainCommit:
+        return  # what it says is looked at by the leader of its shard
     if isinstance(request, Put | Delete | CompareAndSwap | Get) and not 0 < len(request.key) <= KEY_BYTES_MAX:
         raise UsageError(f"a key has 1 to {KEY_BYTES_MAX} bytes, not {len(request.key)}")
     if isinstance(request, Put | CompareAndSwap):
@@ -338,6 +348,33 @@ def check_request(request: Request) -> None:
             raise UsageError(f"a scan gives 1 to {ROWS_MAX} rows, not {request.limit}")
         if max(len(request.prefix), len(request.after)) > KEY_BYTES_MAX:
             raise UsageError(f"a key has at most {KEY_BYTES_MAX} bytes")
+    if type(request) in _CHAIN:
+        assert isinstance(request, ChainRequest)
+        check_chain_request(request)
+    if isinstance(request, LaceWrite | LaceSettle):
+        check_lace_request(request)
+
+
+def weight(request: Request) -> int:
+    """How many bytes a request takes in a frame, roughly, where it may be many. Raises ``UsageError`` for too many."""
+    kind = type(request)
+    if kind is Put:
+        assert isinstance(request, Put)
+        return len(request.value)
+    if kind is LaceWrite:
+        assert isinstance(request, LaceWrite)
+        return len(request.command)
+    if kind not in _CHAIN:
+        return 0
+    if kind is ChainCommit:
+        assert isinstance(request, ChainCommit)
+        plain = bytes_of_put(request.transaction)
+        if plain is not None and plain <= CHAIN_BYTES_MAX:
+            return plain
+    size = len(_encode([request]))
+    if size > CHAIN_BYTES_MAX:
+        raise UsageError(f"a request has at most {CHAIN_BYTES_MAX} bytes, and this one would have {size}")
+    return size
 
 
 def _encode(items: Sequence[Request] | Sequence[Answer]) -> bytes:

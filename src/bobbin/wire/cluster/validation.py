@@ -10,7 +10,7 @@ at even where the bounds are switched off: it belongs to the proof.
 Term 0 is the term of a fresh cluster, and an embedding may be absent: neither is a fault.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import isinf, isnan
 from typing import Final, TypeVar
 
@@ -396,11 +396,17 @@ def validate(message: Message, *, sender: NodeId, receiver: NodeId, bounds: Boun
         rule.check(bounds, message)
 
 
-def command_check(config: MessageValidationConfig) -> CheckCommand:
-    """Looks into the commands of the key-value table: they can be read, and their keys are within the bound."""
+def command_check(config: MessageValidationConfig, others: Collection[int] = ()) -> CheckCommand:
+    """Looks into the commands of the key-value table: they can be read, and their keys are within the bound.
+
+    ``others``: kinds of commands that other machines of this node have, which refuse by themselves what makes no sense.
+    """
     bounds = Bounds(config)
+    kinds = frozenset(others)
 
     def check(command: bytes) -> None:
+        if len(command) > 1 and command[1] in kinds:
+            return
         bounds.key(decode_command(command).key)
 
     return check

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bobbin.config.cluster import read_folder
+from bobbin.config.shards import read_set
 from tests.support.clusters import free_ports, served_folder, until
 from tests.unit.cli.command_line import Cli
 
@@ -37,6 +38,43 @@ def test_an_even_number_of_nodes_draws_a_warning(tmp_path: Path, cli: Cli) -> No
     assert "tolerate" not in cli("cluster", "init", tmp_path / "d", "--nodes", "5").err
 
 
+def test_a_set_of_shards_is_made_at_once(tmp_path: Path, cli: Cli) -> None:
+    made = ["cluster", "init", tmp_path / "c", "--nodes", "3", "--shards", "2", "--listen", "tls:127.0.0.1:7000"]
+    answer = cli(*made, "--json")
+    assert answer.code == 0
+    value = json.loads(answer.out)
+    assert [[node["address"] for node in one["nodes"]] for one in value["shards"]] == [
+        [f"tls:127.0.0.1:{port}" for port in ports] for ports in ((7000, 7001, 7002), (7003, 7004, 7005))
+    ]
+    read = read_set(tmp_path / "c" / "n2")
+    assert [one.settings.cluster.hex() for one in read] == [one["cluster"] for one in value["shards"]]
+    assert cli(*made).code == 2
+    assert cli("cluster", "init", tmp_path / "d", "--shards", "2").code == 2
+    assert cli("cluster", "init", tmp_path / "d", "--shards", "2", "--nodes", "1", "--address", "tls:h:1").code == 2
+    assert "tolerate no more" in cli("cluster", "init", tmp_path / "e", "--shards", "1", "--nodes", "2").err
+    assert "served together" in cli("cluster", "serve", tmp_path / "c" / "n1" / "s0").err
+    down = cli("cluster", "status", tmp_path / "c" / "n1", "--seconds", "0.2", "--wait", "0.1")
+    assert (down.code, "shard 0, cluster " in down.text, "shard 1, cluster " in down.text) == (5, True, True)
+    assert "name one of them" in cli("cluster", "invite", tmp_path / "c" / "n1").err
+
+
+@pytest.mark.parametrize("more", [(), ("--shards", "2")])
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (("--preset", "moon"), "no preset"),
+        (("--listen", "tcp:127.0.0.1:7000"), "TLS alone"),
+        (("--listen", "tls:127.0.0.1:65534"), "need the ports"),
+    ],
+)
+def test_nothing_is_left_of_several_nodes_that_could_not_be_made(
+    tmp_path: Path, cli: Cli, wrong: tuple[str, str], why: str, more: tuple[str, ...]
+) -> None:
+    answer = cli("cluster", "init", tmp_path / "c", "--nodes", "3", *more, *wrong)
+    assert (answer.code, why in answer.err) == (2, True)
+    assert not (tmp_path / "c").exists()
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
     folder = tmp_path / "c"
     assert cli("cluster", "init", folder, "--listen", "tcp:127.0.0.1:1").code == 2
@@ -45,6 +83,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
     assert cli("cluster", "serve", tmp_path).code == 2
     assert cli("cluster", "join", folder, "--token", "nonsense").code == 2
     assert cli("cluster", "put", tmp_path, "a", "b").code == 2
+    assert not folder.exists()
 
 
 @pytest.mark.slow
@@ -93,9 +132,10 @@ def test_operators_look_and_change(node: Path, tmp_path: Path, cli: Cli) -> None
     down = cli("cluster", "status", node, "--seconds", "1")
     assert down.code == 1
     assert f"{there.node[:8]} does not answer" in down.text
-    used = cli("cluster", "join", tmp_path / "again", "--token", token, "--listen", place, "--seconds", "0.5")
-    assert used.code in (4, 5)
-    assert not (tmp_path / "again" / "cluster.toml").exists()
+    used = cli("cluster", "join", tmp_path / "again", "--token", token, "--listen", place, "--seconds", "2")
+    assert used.code == 4
+    assert "does not take this token: it was used already" in used.err
+    assert not (tmp_path / "again").exists()
 
 
 def test_without_a_node_that_runs_there_is_no_answer(tmp_path: Path, cli: Cli) -> None:

@@ -109,3 +109,36 @@ def test_over_a_lake_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
     answer = cli("init", tmp_path / "a.lace", "--lake", tmp_path / "nowhere")
     assert answer.code == 2
     assert "there is no lake" in answer.err
+
+
+def test_a_replicated_lace_on_one_machine(tmp_path: Path, cli: Cli) -> None:
+    answer = cli("init", tmp_path / "x", "--cluster", "--nodes", "2", "--listen", "tls:127.0.0.1:5000", "--json")
+    value = answer.json
+    assert [node["address"] for node in value["nodes"]] == ["tls:127.0.0.1:5000", "tls:127.0.0.1:5001"]
+    for name in ("n1", "n2"):
+        assert cli("key", "show", tmp_path / "x" / name).text.strip() == value["verifier"]
+        assert {"lace.toml", "records.db", "keys", "cluster"} <= {one.name for one in (tmp_path / "x" / name).iterdir()}
+    assert "2 nodes tolerate no more failures" in cli("init", tmp_path / "y", "--cluster", "--nodes", "2").err
+    again = cli("init", tmp_path / "x", "--cluster", "--nodes", "2")
+    assert (again.code, "already a lace" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--nodes", "3"], "--cluster"),
+        (["--listen", "tls:127.0.0.1:5000"], "--cluster"),
+        (["--cluster", "--lake", "somewhere"], "nothing to replicate"),
+        (["--cluster", "--nodes", "3", "--join", "x"], "a new cluster is made"),
+        (["--cluster", "--join", "no token"], "token"),
+        (["--cluster", "--preset", "moon"], "preset"),
+        (["--cluster", "--listen", "tcp:127.0.0.1:5000"], "TLS"),
+        (["--cluster", "--nodes", "3", "--preset", "moon"], "preset"),
+        (["--cluster", "--nodes", "3", "--listen", "tcp:127.0.0.1:5000"], "TLS"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli, options: list[str], why: str) -> None:
+    answer = cli("init", tmp_path / "x", *options)
+    assert answer.code == 2
+    assert why in answer.err
+    assert not (tmp_path / "x").exists()

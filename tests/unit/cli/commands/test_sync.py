@@ -8,6 +8,7 @@ from bobbin.datalog.limits import Limits as ProgramLimits
 from bobbin.interlace import limits
 from bobbin.policy import executables
 from bobbin.policy.executables import Budgets
+from tests.support.clusters import free_ports
 from tests.support.served import Served
 from tests.unit.cli.command_line import PLACE, PLEX_1, VERIFIER, Cli
 from tests.unit.cli.damaged import change_store
@@ -52,6 +53,23 @@ def test_both_laces_end_with_what_both_policies_select(
     assert listed(cli, other) == {"links/1", "links/2", "links/3"}
     again = cli("sync", filled, other, "--policy", texts["ding"], "--json").json
     assert (again["fixed_point"], again["received"], again["sent"], again["rounds"]) == (True, [], [], 1)
+
+
+def test_a_replicated_lace_whose_node_does_not_run_is_named_before_anything_moves(
+    filled: Path, tmp_path: Path, texts: dict[str, Path], cli: Cli
+) -> None:
+    there = tmp_path / "n1"
+    assert cli("init", there, "--cluster", "--listen", f"tls:127.0.0.1:{free_ports(1)[0]}").code == 0
+    for folders in ((filled, there), (there, filled)):
+        answer = cli("sync", *folders, "--policy", texts["ding"])
+        assert answer.code == 5, "try again, once it runs"
+        assert f"the lace in {there} is replicated" in answer.err
+        assert f"`bobbin serve {there}` starts it" in answer.err
+        assert "fsck" not in answer.err
+    assert cli("sync", there, "tls:127.0.0.1:9", "--policy", texts["ding"]).code == 5
+    assert f"bobbin serve {there}" in cli("follow", there, "tls:127.0.0.1:9", "--policy", texts["ding"]).err
+    dry = cli("sync", filled, there, "--policy", texts["ding"], "--dry-run")
+    assert dry.code == 0, "which stores nothing"
 
 
 def test_as_json(filled: Path, other: Path, texts: dict[str, Path], cli: Cli) -> None:

@@ -24,6 +24,12 @@ def test_ids_are_not_places_and_do_not_come_back_by_themselves() -> None:
     assert graph.node(NodeId(0)) is None
 
 
+def test_ids_may_be_drawn_and_one_that_is_taken_is_drawn_again() -> None:
+    drawn = iter([7, 7, 3, 7, 3, 9])
+    graph = Graph(draw_id=lambda: next(drawn))
+    assert [graph.cell(0).id for _ in range(3)] == [7, 3, 9]
+
+
 def test_an_id_may_be_chosen_if_it_is_free() -> None:
     graph = Graph()
     chosen = graph.cell(1, id=NodeId(2))

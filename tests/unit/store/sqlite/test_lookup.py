@@ -36,6 +36,15 @@ def test_records_whose_keys_collide_are_told_apart(store: SqliteStore) -> None:
 
 
 @pytest.mark.usefixtures("colliding_keys")
+def test_a_new_record_may_have_the_key_of_a_stored_one(store: SqliteStore) -> None:
+    batch = [plex(number) for number in range(6)]
+    for record in batch:
+        assert [answer.outcome for answer in store.put_records([record])] == [Outcome.STORED]
+    assert [stored.hash for stored in store.scan()] == [record.hash for record in batch]
+    assert list(store.check()) == []
+
+
+@pytest.mark.usefixtures("colliding_keys")
 def test_facts_refusals_and_inner_records_survive_colliding_keys(store: SqliteStore) -> None:
     seals = [sealed(number) for number in range(6)]
     store.put_records(seals)

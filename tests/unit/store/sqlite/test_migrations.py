@@ -70,6 +70,7 @@ def make_version_1(path: Path) -> None:
     connection.execute("DROP TABLE change; DROP TABLE kept")
     connection.execute("DROP TABLE message; DROP TABLE tangle; DROP TABLE member")
     connection.execute("DROP TABLE lacking; DROP TABLE waiting; DROP TABLE tangle_tally")
+    connection.execute("DROP TABLE replica; DROP TABLE answer; DROP TABLE piece; DROP TABLE effect")
     connection.pragma("user_version", 1)
     first = apsw.Connection(":memory:")
     migrate(first, steps=STEPS[:1])

@@ -17,6 +17,12 @@ def test_only_the_refusals_of_a_batch_are_looked_at(store: SqliteStore, database
         assert plan == set()
 
 
+def test_of_no_records_none_is_refused(store: SqliteStore, database: Database) -> None:
+    store.remove(plex(1).hash, reason="test")
+    with database() as connection:
+        assert refusals.reasons(connection, []) == {}
+
+
 def test_lifting_counts_once(store: SqliteStore, database: Database) -> None:
     store.remove(plex(1).hash, reason="test")
     with database() as connection:

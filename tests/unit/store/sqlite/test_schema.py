@@ -12,13 +12,14 @@ def test_a_published_version_never_changes() -> None:
     assert blake3(schema.VERSION_1.encode()).hexdigest(8) == "d5d7e81cbd4ab1f4"
     assert blake3(schema.VERSION_2.encode()).hexdigest(8) == "d67b1c5ee224fbb9"
     assert blake3(schema.VERSION_3.encode()).hexdigest(8) == "fac55eb5f1653ef1"
+    assert blake3(schema.VERSION_4.encode()).hexdigest(8) == "5dd2afee59573044"
 
 
 @pytest.mark.usefixtures("store")
 def test_the_file_says_what_it_is(database: Database) -> None:
     with database() as connection:
         assert connection.pragma("application_id") == 0x426F6262
-        assert connection.pragma("user_version") == 3
+        assert connection.pragma("user_version") == 4
         assert connection.pragma("page_size") == schema.PAGE_BYTES
         assert connection.pragma("journal_mode") == "wal"
 

@@ -1,14 +1,19 @@
 """Requests and answers: many in a frame, each the same after the journey, and bounds on every field."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bobbin.cluster import operations
 from bobbin.cluster.names import NodeId
+from bobbin.cluster.operations import Transaction
 from bobbin.cluster.raft.entries import Configuration
 from bobbin.errors import UsageError
 from bobbin.wire.cluster import client
+from bobbin.wire.cluster.chain import ChainAnswer, ChainCommit, ChainRequest
 from bobbin.wire.cluster.client import (
     KEY_BYTES_MAX,
     REQUESTS_MAX,
@@ -44,6 +49,7 @@ from bobbin.wire.cluster.client import (
     encode_requests,
 )
 from bobbin.wire.cluster.faults import MessageRefused, Refusal
+from bobbin.wire.cluster.lace import LaceRequest
 from tests.support.cluster_wire import ALICE, BOB, CONFIGURATION, refusal_of
 
 REQUESTS: tuple[Request, ...] = (
@@ -107,14 +113,15 @@ def test_every_request_is_the_same_after_the_journey_alone_and_together() -> Non
     for request in REQUESTS:
         assert decode_requests(encode_requests([request])) == [request]
     assert decode_requests(encode_requests(REQUESTS)) == list(REQUESTS)
-    assert {type(request) for request in REQUESTS} == set(Request.__args__)
+    others = {*get_args(ChainRequest), *get_args(LaceRequest)}
+    assert {type(request) for request in REQUESTS} == set(Request.__args__) - others
 
 
 def test_every_answer_is_the_same_after_the_journey_alone_and_together() -> None:
     for answer in ANSWERS:
         assert decode_answers(encode_answers([answer])) == [answer]
     assert decode_answers(encode_answers(ANSWERS)) == list(ANSWERS)
-    assert {type(answer) for answer in ANSWERS} == set(Answer.__args__)
+    assert {type(answer) for answer in ANSWERS} == set(Answer.__args__) - {*get_args(ChainAnswer)}
 
 
 def test_the_kinds_never_change_their_numbers() -> None:
@@ -243,6 +250,31 @@ def test_a_frame_that_is_too_long_is_refused_on_both_sides() -> None:
 def test_what_cannot_be_written_is_refused(wrong: Request) -> None:
     with pytest.raises(UsageError):
         encode_requests([wrong])
+
+
+@pytest.mark.parametrize("data", [b"", bytes(200), bytes(70_000)])
+def test_the_weight_of_a_transaction_is_not_below_its_bytes(data: bytes) -> None:
+    most = 2**63 - 1
+    for since, priority in ((0, 0), (most, most), (most, -most)):
+        put = Transaction(bytes(16), (operations.Put(bytes(4_096), data),), (), since, since, priority)
+        both = Transaction(bytes(16), (*put.operations, operations.Delete(b"k")), (), since, since, priority)
+        for transaction in (put, both):
+            request = ChainCommit(2**64 - 1, transaction)
+            assert len(encode_requests([request])) <= client.weight(request) <= len(data) + 4_096 + 16 + 100
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Transaction(bytes(16), (operations.Put(b"k", b"v"),), (), 2**64),
+        Transaction(bytes(16), (operations.Put(b"k", b"v"),), (), 0, 2**64),
+        Transaction(bytes(16), (operations.Put(b"k", b"v"),), (), 0, 0, -(2**64)),
+        Transaction(bytes(16), (operations.Put(b"k", bytes(client.CHAIN_BYTES_MAX)),)),
+    ],
+)
+def test_a_transaction_that_no_frame_takes_is_refused_before_it_stands_among_others(wrong: Transaction) -> None:
+    with pytest.raises(UsageError):
+        client.weight(ChainCommit(1, wrong))
 
 
 @given(st.binary(max_size=120))

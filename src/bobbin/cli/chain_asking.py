@@ -1,0 +1,78 @@
+"""Asking a set of shards from the command line, with what the folder of one of its machines holds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.config.cluster import NodeFolder
+    from bobbin.runtime.tensor_chain import TensorChain
+
+T = TypeVar("T")
+
+SECONDS: Final = 10.0
+
+SetDir = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of a machine, from `bobbin cluster init --shards`.", show_default=False),
+]
+Seconds = Annotated[
+    float, typer.Option("--seconds", min=0.1, max=3600, metavar="SECONDS", help="How long to try.", show_default=False)
+]
+
+
+def ask(
+    folder: Path,
+    question: "Callable[[TensorChain, tuple[NodeFolder, ...]], Awaitable[T]]",
+    *,
+    seconds: float = SECONDS,
+) -> T:
+    """Put a question to a set of shards: to the nodes of the folder where they run, else to those that they know."""
+    from bobbin.config.shards import read_set
+    from bobbin.runtime.cluster_client import ClusterClient
+    from bobbin.runtime.tensor_chain import TensorChain
+
+    found = read_set(folder)
+
+    async def run() -> T:
+        clients = [
+            ClusterClient(read.known, own=read.operator, socket=read.layout.socket, here=read.node, seconds=seconds)
+            for read in found
+        ]
+        async with TensorChain(clients, seconds=seconds) as chain:
+            return await question(chain, found)
+
+    return asyncio.run(run())
+
+
+def pair(text: str, option: str) -> tuple[bytes, bytes]:
+    """KEY=VALUE, cut at the first equals sign."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"{option} takes KEY=VALUE, not {text[:80]!r}")
+    return key.encode(), value.encode()
+
+
+def transaction_id(text: str) -> bytes:
+    """32 hexadecimal digits."""
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != 16:
+        raise UsageError(f"the id of a transaction is 32 hexadecimal digits, not {text[:80]!r}")
+    return raw
+
+
+def shown(value: bytes) -> str:
+    """Bytes for people: as text where they are, else in hexadecimal digits."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+    return text if text.isprintable() else f"0x{value.hex()}"

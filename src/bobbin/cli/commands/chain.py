@@ -1,0 +1,522 @@
+"""``bobbin chain …``: transactions on a set of shards, and the chains of blocks that they leave."""
+
+import base64
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bobbin.cli.chain_asking import SECONDS, Seconds, SetDir, ask, pair, shown, transaction_id
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson
+from bobbin.cli.output import Json, Output, not_found, refused
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bobbin.cluster.chain.block import Block
+    from bobbin.cluster.names import NodeId
+    from bobbin.cluster.operations import Operation
+    from bobbin.config.cluster import NodeFolder
+    from bobbin.runtime.tensor_chain import Result, TensorChain, Workspace
+    from bobbin.wire.cluster.chain import ChainChange, ChainVerdict, PendingTransaction
+
+Shard = Annotated[
+    int | None,
+    typer.Option("--shard", min=0, max=65_535, metavar="N", help="Only this shard, from 0.", show_default=False),
+]
+Tx = Annotated[str, typer.Argument(metavar="TX", help="Transaction: 32 hexadecimal digits.", show_default=False)]
+
+
+class ResolvedAs(StrEnum):
+    """What a person has decided."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+# ---- transactions ---------------------------------------------------------------------------------------------------
+
+
+def chain_tx(
+    folder: SetDir,
+    get: Annotated[
+        list[str] | None, typer.Option("--get", metavar="KEY", help="Read a key in it.", show_default=False)
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--if", metavar="KEY=VALUE", help="Only if the key holds this; KEY= for nothing.", show_default=False
+        ),
+    ] = None,
+    put: Annotated[
+        list[str] | None, typer.Option("--put", metavar="KEY=VALUE", help="Set a key.", show_default=False)
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="KEY=N", help="Add to a number.", show_default=False)
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Take a key away.", show_default=False)
+    ] = None,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Do one transaction: everything or nothing, over whatever shards its keys are on.
+
+    Options may be repeated. What is read, and what --if asks, is true at the moment at which the rest is done; if
+    somebody else was faster, it is all tried again. Ends with 1 where an --if does not hold, and nothing is done then;
+    and where --add meets something that is no number: that key is left as it is, which is said, and the rest is done.
+    What --put writes is text, also where it looks like a number. The height of its block is told where it wrote on one
+    shard; over several shards it has one on each, which `bobbin chain history` shows.
+
+    Example: bobbin chain tx try/n1 --if alice=10 --put alice=7 --put bob=3
+    """
+    from bobbin.cluster.operations import affected_key
+    from bobbin.runtime.tensor_chain import TransactionFailed
+
+    out = Output(as_json=as_json)
+    keys = [text.encode() for text in get or []]
+    wanted = [pair(text, "--if") for text in require or []]
+    operations = _operations(put or [], add or [], delete or [])
+    if not keys and not wanted and not operations:
+        raise UsageError("there is nothing to do; see --get, --if, --put, --add and --delete")
+
+    async def run(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> "tuple[dict[bytes, bytes | None], Result]":
+        return await _tried(chain, keys, wanted, operations)
+
+    try:
+        found, result = ask(folder, run, seconds=seconds)
+    except _NotSo as error:
+        return refused(out, str(error))
+    except TransactionFailed as error:
+        return refused(out, str(error))
+    value: dict[str, Json] = {
+        "tx": result.tx.hex(),
+        # Over several shards it is decided before its parts stand in blocks, at a height of each shard's own.
+        **({"height": result.height} if result.height else {}),
+        "read": {_name(key): _value(data) for key, data in found.items()},
+        "refusals": [{"key": _name(affected_key(one)), "reason": reason} for one, reason in result.refusals],
+    }
+    lines = [f"{shown(key)}  {'(nothing)' if data is None else shown(data)}" for key, data in found.items()]
+    if operations:
+        where = f" at height {result.height:,}" if result.height else ""
+        lines.append(f"committed {result.tx.hex()}{where}")
+    out.result(value, *lines)
+    for operation, reason in result.refusals:
+        out.warn(f"{shown(affected_key(operation))} was left as it is: {reason}")
+    return ExitCode.NOT_ALL if result.refusals else ExitCode.OK
+
+
+class _NotSo(UsageError):
+    """A condition does not hold."""
+
+
+async def _tried(
+    chain: "TensorChain",
+    keys: list[bytes],
+    wanted: list[tuple[bytes, bytes]],
+    operations: "list[Operation]",
+) -> "tuple[dict[bytes, bytes | None], Result]":
+    """Once, and again with fresh reads while somebody else is faster."""
+    from bobbin.cluster.transactions.phases import Ended
+    from bobbin.runtime.tensor_chain import TRIES_MAX, TransactionFailed
+
+    born_ms: int | None = None
+    tries = 0
+    while True:
+        workspace = await chain.begin(born_ms=born_ms)
+        born_ms = workspace.born_ms
+        found = await _prepared(workspace, keys, wanted, operations)
+        result = await chain.commit(workspace)
+        if result.is_committed:
+            return found, result
+        tries += 1
+        if result.ended is Ended.REFUSED or tries == TRIES_MAX:
+            raise TransactionFailed(result)
+
+
+async def _prepared(
+    workspace: "Workspace",
+    keys: list[bytes],
+    wanted: list[tuple[bytes, bytes]],
+    operations: "list[Operation]",
+) -> dict[bytes, bytes | None]:
+    for key, value in wanted:
+        held = await workspace.get(key)
+        if (held or b"") != value:
+            raise _NotSo(f"{shown(key)} holds {'nothing' if held is None else shown(held)}, not {shown(value)!r}")
+    found = {key: await workspace.get(key) for key in keys}
+    for operation in operations:
+        await workspace.do(operation)
+    return found
+
+
+def _operations(put: list[str], add: list[str], delete: list[str]) -> "list[Operation]":
+    from bobbin.cluster.operations import CounterAdd, Delete, Put
+
+    operations: list[Operation] = [Put(*pair(text, "--put")) for text in put]
+    for text in add:
+        key, amount = pair(text, "--add")
+        try:
+            operations.append(CounterAdd(key, int(amount)))
+        except ValueError as error:
+            raise UsageError(f"--add takes KEY=N with a whole number, not {text[:80]!r}") from error
+    return [*operations, *(Delete(text.encode()) for text in delete)]
+
+
+def chain_get(
+    folder: SetDir,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys, as text.", show_default=False)],
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Read keys, all at one moment.
+
+    Ends with 1 where one of them is not there.
+
+    Example: bobbin chain get try/n1 alice bob
+    """
+    out = Output(as_json=as_json)
+    wanted = [key.encode() for key in keys]
+
+    async def read(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> dict[bytes, bytes | None]:
+        return (await _tried(chain, wanted, [], []))[0]
+
+    found = ask(folder, read, seconds=seconds)
+    lines = [f"{shown(key)}  {shown(data)}" for key, data in found.items() if data is not None]
+    out.result({_name(key): _value(data) for key, data in found.items()}, *lines)
+    missing = [shown(key) for key, data in found.items() if data is None]
+    return ExitCode.OK if not missing else not_found(out, f"nothing is there: {', '.join(missing)}")
+
+
+# ---- what there is --------------------------------------------------------------------------------------------------
+
+
+def chain_history(
+    folder: SetDir,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Key, as text.", show_default=False)],
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show everything that was ever done to a key, the oldest first.
+
+    Example: bobbin chain history try/n1 alice
+    """
+    out = Output(as_json=as_json)
+
+    async def look(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> "list[ChainChange]":
+        return [change async for change in chain.history(key.encode())]
+
+    changes = ask(folder, look, seconds=seconds)
+    if changes:
+        _head(out, f"{'height':>8}  {'transaction':16}  operation")
+    for change in changes:
+        what = type(change.operation).__name__
+        refusal = f"  not done: {change.refusal}" if change.refusal else ""
+        data = getattr(change.operation, "data", None)
+        amount = getattr(change.operation, "amount", None)
+        text = f"  {shown(data)}" if isinstance(data, bytes) else "" if amount is None else f"  {amount:+,}"
+        out.row(
+            {
+                "height": change.height,
+                "timestamp_ms": change.timestamp_ms,
+                "tx": change.tx.hex(),
+                "operation": what,
+                "data": None if not isinstance(data, bytes) else _value(data),
+                "amount": amount,
+                "refusal": change.refusal or None,
+            },
+            f"{change.height:>8,}  {change.tx.hex()[-16:]}  {what}{text}{refusal}",
+        )
+    return ExitCode.OK if changes else not_found(out, f"nothing was ever done to {key}")
+
+
+def chain_blocks(
+    folder: SetDir,
+    shard: Shard = None,
+    first: Annotated[int, typer.Option("--from", min=0, metavar="HEIGHT", help="Begin here.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Blocks of each shard.")] = 20,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """List blocks: their heights, hashes, proposers, and how many transactions and operations they hold.
+
+    Example: bobbin chain blocks try/n1 --shard 0 --from 100
+    """
+    out = Output(as_json=as_json)
+
+    async def look(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> "list[tuple[int, Block]]":
+        from bobbin.cluster.transactions.names import ShardId
+
+        found = []
+        for one in _shards(shard, len(read)):
+            found += [(one, block) async for block in chain.blocks(ShardId(one), first, limit)]
+        return found
+
+    from bobbin.cluster.chain.encoding import header_hash
+
+    found = ask(folder, look, seconds=seconds)
+    if found:
+        _head(out, f"{'shard':>5}  {'height':>8}  {'hash':16}  {'proposer':8}  transactions  operations")
+    for one, block in found:
+        header = block.header
+        digest = header_hash(header).hex()
+        count = sum(len(transaction.operations) for transaction in block.transactions)
+        out.row(
+            {
+                "shard": one,
+                "height": header.height,
+                "hash": digest,
+                "previous": header.prev_hash.hex(),
+                "state_root": header.state_root.hex(),
+                "proposer": header.proposer,
+                "timestamp_ms": header.timestamp_ms,
+                "transactions": [transaction.id.hex() for transaction in block.transactions],
+                "operations": count,
+            },
+            f"{one:>5}  {header.height:>8,}  {digest[:16]}  {header.proposer[:8]:8}  "
+            f"{len(block.transactions):>12}  {count:>10}",
+        )
+    return ExitCode.OK
+
+
+def chain_verify(
+    folder: SetDir,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=86_400, metavar="SECONDS", help="How long a node may take.")
+    ] = 600.0,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Have every node check its whole chain: hashes, signatures, and every root by doing it all again.
+
+    Then the nodes of a shard are compared: two of one height must have the same tip. Ends with 3 where a block is bad
+    or tips differ, and with 1 where a node does not answer.
+
+    Example: bobbin chain verify try/n1
+    """
+    out = Output(as_json=as_json)
+
+    async def look(
+        chain: "TensorChain", read: "tuple[NodeFolder, ...]"
+    ) -> "list[tuple[int, NodeId, ChainVerdict | str]]":
+        return await _verdicts(chain, read)
+
+    found = ask(folder, look, seconds=seconds)
+    _head(out, f"{'shard':>5}  {'node':8}  {'height':>8}  {'tip':16}")
+    tips: dict[tuple[int, int], set[bytes]] = {}
+    is_bad = is_silent = False
+    for shard, node, verdict in found:
+        if isinstance(verdict, str):
+            is_silent = True
+            out.row({"shard": shard, "node": node, "error": verdict}, f"{shard:>5}  {node[:8]}  {verdict}")
+            continue
+        tips.setdefault((shard, verdict.height), set()).add(verdict.tip)
+        is_bad |= verdict.fault_height is not None
+        fault = "" if verdict.fault_height is None else f"  BAD at {verdict.fault_height:,}: {verdict.fault}"
+        out.row(
+            {
+                "shard": shard,
+                "node": node,
+                "height": verdict.height,
+                "tip": verdict.tip.hex(),
+                "fault_height": verdict.fault_height,
+                "fault": verdict.fault or None,
+            },
+            f"{shard:>5}  {node[:8]}  {verdict.height:>8,}  {verdict.tip.hex()[:16]}{fault}",
+        )
+    for (shard, height), different in sorted(tips.items()):
+        if len(different) > 1:
+            is_bad = True
+            out.warn(f"shard {shard} has {len(different)} different blocks of height {height:,}")
+    if is_bad:
+        return ExitCode.INTEGRITY
+    return ExitCode.NOT_ALL if is_silent else ExitCode.OK
+
+
+async def _verdicts(
+    chain: "TensorChain", read: "tuple[NodeFolder, ...]"
+) -> "list[tuple[int, NodeId, ChainVerdict | str]]":
+    from bobbin.cluster.transactions.names import ShardId
+    from bobbin.errors import BobbinError
+
+    found: list[tuple[int, NodeId, ChainVerdict | str]] = []
+    for shard in range(len(read)):
+        try:
+            nodes = list((await chain.client(ShardId(shard)).members()).directory.members)
+        except BobbinError:
+            nodes = list(read[shard].known.directory.members)
+        for node in sorted(nodes):
+            try:
+                found.append((shard, node, await chain.verify_node(ShardId(shard), node)))
+            except BobbinError as error:
+                found.append((shard, node, f"does not answer: {error}"))
+    return found
+
+
+# ---- what is not over -----------------------------------------------------------------------------------------------
+
+
+def chain_pending(folder: SetDir, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """List transactions that are not over: who coordinates them, and what they wait for.
+
+    They end by themselves when all shards have a leader. One whose coordinator is gone for good holds its keys until
+    somebody ends it: see `bobbin chain resolve`.
+
+    Example: bobbin chain pending try/n1
+    """
+    out = Output(as_json=as_json)
+
+    async def look(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> "list[tuple[int, PendingTransaction]]":
+        from bobbin.cluster.transactions.names import ShardId
+        from bobbin.wire.cluster.chain import ChainOpen, ChainPending
+
+        found = []
+        for shard in range(len(read)):
+            answer = await chain.ask(ShardId(shard), ChainOpen, ChainPending)
+            found += [(shard, one) for one in answer.transactions]
+        return found
+
+    for shard, one in ask(folder, look, seconds=seconds):
+        out.row(
+            {
+                "shard": shard,
+                "tx": one.tx.hex(),
+                "role": one.role,
+                "standing": one.standing,
+                "coordinator": one.coordinator,
+                "shards": list(one.shards),
+                "keys": one.keys,
+            },
+            f"{shard:>3}  {one.tx.hex()}  {one.role} ({one.standing}), coordinated by shard {one.coordinator}, "
+            f"{one.keys} keys locked",
+        )
+    return ExitCode.OK
+
+
+def chain_resolve(
+    folder: SetDir,
+    tx: Tx,
+    outcome: Annotated[
+        ResolvedAs, typer.Argument(metavar="commit|abort", help="Do its part, or drop it.", show_default=False)
+    ],
+    shard: Annotated[int, typer.Option("--shard", min=0, max=65_535, metavar="N", help="On this shard.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept for ever.")],
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """End a prepared part of a transaction by hand, where its coordinator is gone for good.
+
+    This can break a transaction in two: other shards may decide otherwise. It is written into the log, with the reason,
+    and marked as a person's decision for ever. Look at `bobbin chain pending` on all shards first.
+
+    Example: bobbin chain resolve try/n1 0000…c2 abort --shard 1 --reason "shard 0 was lost in the fire"
+    """
+    from bobbin.cluster.transactions.names import ShardId, TxId
+    from bobbin.cluster.transactions.phases import Ended
+    from bobbin.wire.cluster.chain import ChainEnded, ChainResolve
+
+    out = Output(as_json=as_json)
+    id = TxId(transaction_id(tx))
+    commits = outcome is ResolvedAs.COMMIT
+
+    async def resolve(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> ChainEnded:
+        (one,) = _shards(shard, len(read))
+        return await chain.ask(ShardId(one), ChainEnded, lambda number: ChainResolve(number, id, commits, reason))
+
+    answer = ask(folder, resolve, seconds=seconds)
+    done = Ended.COMMITTED if commits else Ended.ABORTED
+    if answer.ended is not done:
+        return refused(out, answer.reason or answer.ended.value)
+    out.result({"tx": id.hex(), "ended": answer.ended.value, "heuristic": True}, f"{answer.ended.value} {id.hex()}")
+    out.warn("this was decided by hand: other shards may have decided otherwise")
+    return ExitCode.OK
+
+
+def chain_codebook(
+    folder: SetDir,
+    replace: Annotated[
+        Path | None,
+        typer.Option("--replace", metavar="FILE", help="Put this one in force.", exists=False, show_default=False),
+    ] = None,
+    shard: Shard = None,
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show which codebook each shard has, or put a new one in force.
+
+    FILE has a vector on each line, as numbers with commas between them. It goes through the log, so it takes effect at
+    the same place on every node.
+
+    Example: bobbin chain codebook try/n1 --replace centroids.csv
+    """
+    from bobbin.cluster.transactions.names import ShardId
+    from bobbin.cluster.transactions.phases import Ended
+    from bobbin.wire.cluster.chain import ChainBook, ChainCodebook, ChainEnded
+
+    out = Output(as_json=as_json)
+    centroids = None if replace is None else _centroids(replace)
+
+    async def look(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> list[tuple[int, ChainBook, str]]:
+        found = []
+        for one in _shards(shard, len(read)):
+            problem = ""
+            if centroids is not None:
+                ended = await chain.ask(ShardId(one), ChainEnded, lambda number: ChainCodebook(number, centroids))
+                problem = "" if ended.ended is Ended.COMMITTED else ended.reason or ended.ended.value
+            found.append((one, await chain.ask(ShardId(one), ChainBook, ChainCodebook), problem))
+        return found
+
+    is_done = True
+    for one, book, problem in ask(folder, look, seconds=seconds):
+        is_done &= not problem
+        out.row(
+            {"shard": one, "version": book.version, "bytes": len(book.centroids), "problem": problem or None},
+            f"{one:>3}  version {book.version}, {len(book.centroids):,} bytes{'  ' + problem if problem else ''}",
+        )
+    return ExitCode.OK if is_done else ExitCode.NOT_ALL
+
+
+def _centroids(file: Path) -> bytes:
+    from bobbin.cluster.codebook.global_book import GlobalCodebook
+    from bobbin.cluster.geometry import Embedding
+
+    vectors = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            vectors.append(Embedding.dense(tuple(float(part) for part in line.split(","))))
+        except ValueError as error:
+            raise UsageError(f"{file}, line {number}: numbers with commas between them are expected") from error
+    return GlobalCodebook(1, vectors).encode()
+
+
+# ---- forms ----------------------------------------------------------------------------------------------------------
+
+
+def _shards(shard: int | None, count: int) -> range:
+    if shard is None:
+        return range(count)
+    if shard >= count:
+        raise UsageError(f"there is no shard {shard}; there are {count}, from 0")
+    return range(shard, shard + 1)
+
+
+def _head(out: Output, line: str) -> None:
+    """What the columns of a listing are, for people."""
+    if not out.as_json:
+        out.row(None, out.style(line.rstrip(), dim=True))
+
+
+def _name(key: bytes) -> str:
+    return key.decode("utf-8", "backslashreplace")
+
+
+def _value(data: bytes | None) -> Json:
+    """Text where it is text, else in base64 under a name that says so."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

@@ -1,0 +1,69 @@
+"""Joining a cluster with an invitation: what is asked, under which name, and what a refusal means."""
+
+import time
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bobbin.config.undoing import undone_on_failure
+from bobbin.errors import ResourceError
+from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted
+
+if TYPE_CHECKING:
+    from bobbin.cli.cluster_token import Invitation
+    from bobbin.config.cluster import NewNode
+    from bobbin.runtime.cluster_members import KnownMembers
+
+
+class TokenRefused(ResourceError):
+    """The inviting node does not know the key of a token any more. Nothing was changed."""
+
+    def __init__(self, invitation: "Invitation", now_ms: int) -> None:
+        if invitation.expires_ms and now_ms >= invitation.expires_ms:
+            until = datetime.fromtimestamp(invitation.expires_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            why = f"it was good until {until}"
+        else:
+            why = "it was used already; each is good for one node"
+        super().__init__(
+            f"the node at {invitation.address} does not take this token: {why}. `bobbin cluster invite` makes another",
+            retry=False,
+        )
+
+
+class Undecided(ResourceError):
+    """Whether the cluster has taken the node in is not known."""
+
+    def __init__(self, error: ResourceError) -> None:
+        super().__init__(f"{error}; do it again with the same folder, which has the keys of the node", retry=True)
+
+
+def prepared(folder: Path) -> AbstractContextManager[None]:
+    """Make the folder of a node that joins, or nothing; its keys stay where the cluster may know them already."""
+    return undone_on_failure([folder], but_for=(Undecided,))
+
+
+async def join_cluster(
+    node: "NewNode", invitation: "Invitation", seconds: float, *, via: str | None = None
+) -> "KnownMembers":
+    """Have a node taken in by those that are known; returns who is known then.
+
+    Raises ``TokenRefused`` and ``NotAccepted``, and then nothing was done; else ``Undecided``.
+    """
+    from bobbin.cluster.identity import Identity
+    from bobbin.runtime import cluster_certificate
+
+    invited = cluster_certificate.make(Identity(invitation.seed))
+    failures: list[ResourceError] = []
+    # Under its own name where an earlier attempt got through and its answer did not: the invitation is used up then.
+    for own in (invited, node.own):
+        try:
+            async with ClusterClient(invitation.known(via), own=own, seconds=seconds) as client:
+                return await client.add(node.own.certificate, node.address, node.operator.certificate)
+        except ResourceError as error:
+            failures.append(error)
+    if all(isinstance(one, ClosedByNode) for one in failures):
+        raise TokenRefused(invitation, time.time_ns() // 1_000_000) from failures[0]
+    if isinstance(failures[0], NotAccepted):
+        raise failures[0]
+    raise Undecided(failures[0]) from failures[0]

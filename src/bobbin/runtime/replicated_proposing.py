@@ -1,0 +1,254 @@
+"""Having commands of a replicated lace committed, and waiting until they are done here.
+
+A command goes to whoever leads, by the client of the cluster, as often as it takes: its token lets it be done once. It
+is over when the store of this node has done it, for then a quorum has it on disk. So whoever gets an answer can read
+here what it has written.
+
+What can go wrong has a name. ``OutcomeUnknown``: time is up, and whether it was done, or will be, is not known.
+``NotTaken``: nothing was done. ``NotHereYet``: it was done, and the store of this node lags behind.
+"""
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from bobbin.cluster.names import Index, NodeId
+from bobbin.errors import ResourceError, UsageError
+from bobbin.runtime import replicated_commands as wire
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
+from bobbin.runtime.replicated_commands import TOKEN_BYTES, Answer, Answered, NotDone
+from bobbin.store.sqlite.store import SqliteStore
+from bobbin.transport.base import TransportError
+
+SECONDS: Final = 20.0
+"""For a command with all its attempts, and until it is done here."""
+_POLL_SECONDS: Final = (0.001, 0.016)
+"""Between two looks at a store that another process writes: at first, and after a while without news."""
+T = TypeVar("T")
+
+
+class NotHereYet(ResourceError):
+    """It is committed and will not be lost; the store of this node has not got so far in time."""
+
+    def __init__(self) -> None:
+        super().__init__("it is committed, and this node has not done it yet; read again in a while", retry=True)
+
+
+class NotTaken(ResourceError):
+    """Nobody who leads could be reached in time, or nobody leads. Nothing was done."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(
+            f"the replicated lace has taken nothing, since no majority of its nodes answers: {why}", retry=True
+        )
+
+
+class NoNodeHere(ResourceError):
+    """A replicated lace is written through the node that runs in its folder, and none does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"the lace in {folder} is replicated and is written through its node, which does not run; "
+            f"`bobbin serve {folder}` starts it",
+            retry=True,
+        )
+
+
+class Here(Protocol):
+    """The store of this node, as far as it tells what it has done."""
+
+    def expect(self, token: bytes) -> "Future[bytes]":
+        """The answer to a command, once it is done here. ``forget`` it in the end."""
+        ...
+
+    def forget(self, token: bytes) -> None: ...
+
+
+class Client(Protocol):
+    """The client of the cluster."""
+
+    async def propose(self, command: bytes) -> Index: ...
+
+    async def settle(self, node: NodeId) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def new_token() -> bytes:
+    """What lets a command be known again."""
+    return secrets.token_bytes(TOKEN_BYTES)
+
+
+class Proposing:
+    """Proposes commands from any thread but that of its event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, client: Client, here: Here, node: NodeId, *, seconds: float = SECONDS
+    ) -> None:
+        """``node``: whose store is ``here``."""
+        self._loop: Final = loop
+        self._client: Final = client
+        self._here: Final = here
+        self._node: Final = node
+        self._seconds: Final = seconds
+
+    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
+        """Have commands done, in this order as far as nothing goes wrong; returns when they are done here.
+
+        They are on their way together. Raises what went wrong with the first; others may have been done.
+        """
+        return self._run(self._propose_all(commands))
+
+    def settle(self) -> None:
+        """Wait until the store of this node holds all that is committed by now: what is read then is linearizable."""
+        self._run(self._client.settle(self._node))
+
+    def _run(self, work: "Coroutine[Any, Any, T]") -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise ResourceError("the node has stopped", retry=True)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _propose_all(self, commands: Sequence[Answered]) -> list[Answer]:
+        outcomes = await asyncio.gather(*map(self.propose_one, commands), return_exceptions=True)
+        answers: list[Answer] = []
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            answers.append(outcome)
+        return answers
+
+    async def propose_one(self, command: Answered) -> Answer:
+        """The same for one command, in the event loop."""
+        here = self._here.expect(command.token)
+        done = asyncio.wrap_future(here)
+        sent = asyncio.ensure_future(self._client.propose(wire.encode(command)))
+        done.add_done_callback(lambda _: sent.cancel())  # what is done here needs no word of anybody
+        try:
+            try:
+                await sent  # raises ``OutcomeUnknown`` where nobody knows
+            except asyncio.CancelledError:
+                if not here.done():
+                    raise
+            except OutcomeUnknown:
+                if not here.done():
+                    raise
+            except (NotAccepted, TransportError) as error:
+                if not here.done():
+                    raise NotTaken(error) from error
+            try:
+                async with asyncio.timeout(self._seconds):
+                    answer = wire.decode_answer(await done)
+            except TimeoutError:
+                raise NotHereYet from None
+        finally:
+            self._here.forget(command.token)
+            done.cancel()
+            sent.cancel()
+        if isinstance(answer, NotDone):
+            raise UsageError(f"the lace refuses this: {answer.why}")
+        return answer
+
+
+class PolledStore:
+    """The store of a node that another process runs: looked at again and again while somebody waits."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        """Used in the event loop alone."""
+        self._store: Final = store
+        self._expected: Final[dict[bytes, Future[bytes]]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def expect(self, token: bytes) -> "Future[bytes]":
+        future: Future[bytes] = Future()
+        self._expected[token] = future
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+        return future
+
+    def forget(self, token: bytes) -> None:
+        self._expected.pop(token, None)
+
+    async def close(self) -> None:
+        """Look no more, and let go of the store."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        self._store.close()
+
+    async def _look(self) -> None:
+        pause, longest = _POLL_SECONDS
+        while self._expected:
+            if self._store.changed_elsewhere():
+                pause = _POLL_SECONDS[0]
+                for token, future in list(self._expected.items()):
+                    answer = self._store.replica.answer(token)
+                    if answer is not None and not future.done():
+                        future.set_result(answer)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+
+class DistantNode:
+    """Proposes through the node that another process runs in a folder. Begun when the first command is proposed.
+
+    An event loop in a thread of its own has the channel to that node; what it has done is read from the store.
+    """
+
+    def __init__(
+        self, folder: Path, connect: Callable[[], tuple[ClusterClient, NodeId]], open_store: Callable[[], SqliteStore]
+    ) -> None:
+        """``connect`` and ``open_store`` are called in the event loop; the first raises where no node runs."""
+        self._folder: Final = folder
+        self._connect: Final = connect
+        self._open_store: Final = open_store
+        self._lock: Final = threading.Lock()
+        self._begun: tuple[Proposing, ClusterClient, PolledStore] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
+        """As ``Proposing`` does."""
+        return self._begin().propose(commands)
+
+    def settle(self) -> None:
+        """As ``Proposing`` does."""
+        self._begin().settle()
+
+    def close(self) -> None:
+        """Let go of the channel and the thread."""
+        with self._lock:
+            loop, thread, begun = self._loop, self._thread, self._begun
+            self._loop = self._thread = self._begun = None
+        if loop is None or thread is None:
+            return
+        if begun is not None:
+            for one in begun[1:]:
+                asyncio.run_coroutine_threadsafe(one.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _begin(self) -> Proposing:
+        with self._lock:
+            if self._begun is None:
+                if self._loop is None:
+                    self._loop = asyncio.new_event_loop()
+                    self._thread = threading.Thread(target=self._loop.run_forever, name="bobbin-distant", daemon=True)
+                    self._thread.start()
+                self._begun = asyncio.run_coroutine_threadsafe(self._open(self._loop), self._loop).result()
+            return self._begun[0]
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Proposing, ClusterClient, PolledStore]:
+        client, node = self._connect()
+        try:
+            await client.status(node)
+        except TransportError as error:
+            await client.close()
+            raise NoNodeHere(self._folder) from error
+        store = PolledStore(self._open_store())
+        return Proposing(loop, client, store, node), client, store

@@ -1,0 +1,584 @@
+"""Transactions from a program: over one shard or several, read at one moment, committed whole or not at all.
+
+A workspace is made by ``begin`` and reads each shard as it was when it first touched it. Writes are buffered.
+``commit`` sends what is to be done and what was read; versions decide, and whoever was first has won. Read-only
+transactions are checked in the same way, so what they saw was true together.
+
+A transaction has an id, and is sent again under it, to whoever leads, until there is an answer that is final. What is
+still not known when time is up is said to be so (``OutcomeUnknown``).
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from random import Random, SystemRandom
+from time import time_ns
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from msgspec import Struct, structs
+
+from bobbin.cluster.chain.block import Block
+from bobbin.cluster.chain.holdings import Holds, parts_of, vector_of
+from bobbin.cluster.chain.versions import Item
+from bobbin.cluster.chain.workspace import TransactionWorkspace, WorkspaceState
+from bobbin.cluster.geometry import Embedding
+from bobbin.cluster.names import MILLISECOND_NS, NodeId
+from bobbin.cluster.operations import (
+    Average,
+    CompareAndSwap,
+    CounterAdd,
+    Delete,
+    Embed,
+    Operation,
+    Put,
+    SetAdd,
+    TableUpdate,
+    Transaction,
+    Update,
+    VectorAdd,
+    affected_key,
+    storage_key,
+)
+from bobbin.cluster.shard.placing import shard_of
+from bobbin.cluster.transactions.names import TX_ID_BYTES, ShardId, TxId, tx_id
+from bobbin.cluster.transactions.phases import Ended
+from bobbin.errors import ResourceError, UsageError
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
+from bobbin.transport.base import TransportError
+from bobbin.wire.cluster.chain import (
+    ChainAbort,
+    ChainAnswer,
+    ChainBegin,
+    ChainBlocks,
+    ChainChange,
+    ChainChanges,
+    ChainCommit,
+    ChainEnded,
+    ChainHistory,
+    ChainItems,
+    ChainNear,
+    ChainNearest,
+    ChainPage,
+    ChainRead,
+    ChainRequest,
+    ChainValidate,
+    ChainVerdict,
+    ChainVerify,
+)
+
+SECONDS: Final = 10.0
+"""For a transaction, with all attempts under one id."""
+TIMEOUT_MS: Final = 5_000
+"""For the votes of a transaction over several shards."""
+TRIES_MAX: Final = 50
+_PAUSE_SECONDS: Final = 0.01
+_PAUSE_SECONDS_MAX: Final = 1.0
+_REFUSABLE: Final = (Update, CompareAndSwap, CounterAdd, SetAdd, VectorAdd, Average, TableUpdate)
+_UNMADE: Final = TxId(bytes(TX_ID_BYTES))
+
+T = TypeVar("T")
+A = TypeVar("A", bound=ChainAnswer)
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """How a transaction ended."""
+
+    ended: Ended
+    tx: TxId
+    height: int = 0
+    """Of the block on the shard that was asked; 0 where none was written there."""
+    reason: str = ""
+    similarity: float | None = None
+    """Of the change that was in the way, where geometry has refused."""
+    other: bytes | None = None
+    """The transaction that was in the way, if it is known."""
+    refusals: tuple[tuple[Operation, str], ...] = ()
+    """Of a committed transaction: operations that met a state which refused them, and why. The rest is done."""
+
+    @property
+    def is_committed(self) -> bool:
+        return self.ended is Ended.COMMITTED
+
+
+class TransactionFailed(ResourceError):
+    """A transaction was not committed, however often it was tried. Nothing of it was done."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(
+            f"not committed ({result.ended.value}): {result.reason}", retry=result.ended is not Ended.REFUSED
+        )
+        self.result: Final = result
+
+
+class ChainCounts(Struct):
+    """What became of the transactions of one ``TensorChain``."""
+
+    begun: int = 0
+    committed: int = 0
+    conflicts: int = 0
+    failed: int = 0
+    """Ended otherwise, without being committed."""
+    unknown: int = 0
+    rolled_back: int = 0
+
+
+class _Fetched:
+    """What was read of a shard, at one height."""
+
+    def __init__(self) -> None:
+        self.items: Final[dict[bytes, Item | None]] = {}
+
+    def get(self, key: bytes, at: int) -> Item | None:
+        del at
+        return self.items[key]
+
+
+class Workspace:
+    """A transaction in the making, over whatever shards its keys are on. Use it from one task at a time."""
+
+    def __init__(self, chain: "TensorChain", *, born_ms: int, priority: int) -> None:
+        self.born_ms: Final = born_ms
+        self._chain: Final = chain
+        self._priority: Final = priority
+        self._parts: Final[dict[ShardId, tuple[TransactionWorkspace, _Fetched]]] = {}
+        self.state = WorkspaceState.ACTIVE
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    async def get(self, key: bytes) -> bytes | None:
+        """The bytes of a plain key, as of the beginning, with this workspace's own writes."""
+        item = await self.read(Put(key, b""))
+        return None if item is None else item.value
+
+    async def number(self, key: bytes) -> int:
+        """The number that ``add`` counts; 0 for none."""
+        item = await self.read(CounterAdd(key, 0))
+        if item is None:
+            return 0
+        if item.holds is not Holds.NUMBER:
+            raise UsageError("the key holds no number")
+        return int(item.value)
+
+    async def members(self, key: bytes) -> list[bytes]:
+        """The members of a set, ascending."""
+        item = await self.read(SetAdd(key, b""))
+        if item is None:
+            return []
+        if item.holds is not Holds.SET:
+            raise UsageError("the key holds no set")
+        return parts_of(item.value)
+
+    async def vector(self, key: bytes) -> Embedding | None:
+        """The vector of a key."""
+        item = await self.read(Embed(key, Embedding.zero(1)))
+        return None if item is None else vector_of(item.value)
+
+    async def read(self, like: Operation) -> Item | None:
+        """What an operation of this kind, on this key, would find."""
+        self._expect_active()
+        key = storage_key(like)
+        workspace, fetched = await self._part(affected_key(like), key)
+        if key not in fetched.items:
+            shard = self._chain.shard_of(affected_key(like))
+            found = await self._chain.ask(shard, ChainItems, lambda number: ChainRead(number, (key,), workspace.since))
+            _keep(fetched, key, found)
+        return workspace.get(key)
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    async def put(self, key: bytes, data: bytes) -> None:
+        """Set a key."""
+        await self.do(Put(key, data))
+
+    async def update(self, key: bytes, data: bytes) -> None:
+        """Set a key that is there; else the operation is refused by the state, and the rest is done."""
+        await self.do(Update(key, data))
+
+    async def compare_and_swap(self, key: bytes, expected: bytes, data: bytes) -> None:
+        """Set a key if it holds this; an absent key compares as empty bytes."""
+        await self.do(CompareAndSwap(key, expected, data))
+
+    async def delete(self, key: bytes) -> None:
+        """Take a key away."""
+        await self.do(Delete(key))
+
+    async def add(self, key: bytes, amount: int) -> None:
+        """Add to a number. Additions of others do not conflict with it."""
+        await self.do(CounterAdd(key, amount))
+
+    async def join(self, key: bytes, member: bytes) -> None:
+        """Put a member into a set. Other members do not conflict with it."""
+        await self.do(SetAdd(key, member))
+
+    async def embed(self, key: bytes, vector: Embedding) -> None:
+        """Give a key a vector."""
+        await self.do(Embed(key, vector))
+
+    async def move(self, key: bytes, vector: Embedding) -> None:
+        """Add to the vector of a key."""
+        await self.do(VectorAdd(key, vector))
+
+    async def do(self, operation: Operation) -> None:
+        """Buffer any operation. Raises ``UsageError`` for one that could never be done."""
+        self._expect_active()
+        workspace, _ = await self._part(affected_key(operation), None)
+        workspace.add_operation(operation)
+
+    # ---- for the chain ----------------------------------------------------------------------------------------------
+
+    def ask(self) -> list[tuple[ShardId, Transaction]]:
+        """Nothing is added from here on; the parts, by shard."""
+        self._expect_active()
+        self.state = WorkspaceState.COMMITTING
+        parts = [(shard, self._parts[shard][0].ask()) for shard in sorted(self._parts)]
+        return [(shard, part) for shard, part in parts if part.operations or part.reads]
+
+    def end(self, result: Result | None) -> None:
+        """It is committed, or failed, or nobody knows."""
+        is_committed = result is not None and result.is_committed
+        self.state = WorkspaceState.COMMITTED if is_committed else WorkspaceState.FAILED
+
+    def forget(self) -> None:
+        """Drop everything that is buffered."""
+        self._expect_active()
+        self.state = WorkspaceState.ROLLED_BACK
+        self._parts.clear()
+
+    async def _part(self, affected: bytes, key: bytes | None) -> tuple[TransactionWorkspace, _Fetched]:
+        """The part of the shard of a key; a first look at a shard says at which height it is read."""
+        shard = self._chain.shard_of(affected)
+        known = self._parts.get(shard)
+        if known is not None:
+            return known
+        keys = () if key is None else (key,)
+        found = await self._chain.ask(shard, ChainItems, lambda number: ChainRead(number, keys))
+        self._chain.note(shard, found)
+        fetched = _Fetched()
+        part = (
+            TransactionWorkspace(_UNMADE, fetched, since=found.height, born_ms=self.born_ms, priority=self._priority),
+            fetched,
+        )
+        # Another task may have been here meanwhile; the first look counts.
+        part = self._parts.setdefault(shard, part)
+        if key is not None and part[1] is fetched:
+            _keep(fetched, key, found)
+        return part
+
+    def _expect_active(self) -> None:
+        if self.state is not WorkspaceState.ACTIVE:
+            raise UsageError(f"the workspace is {self.state.value}")
+
+
+def _keep(fetched: _Fetched, key: bytes, found: ChainItems) -> None:
+    (item,) = found.items
+    fetched.items[key] = None if item.value is None else Item(key, item.value, item.version, Holds(item.holds))
+
+
+class TensorChain(AbstractAsyncContextManager["TensorChain"]):
+    """Transactions on a set of shards.
+
+    ::
+
+        async with TensorChain(clients) as chain:
+            workspace = await chain.begin()
+            await workspace.put(b"colour", b"green")
+            result = await chain.commit(workspace)
+    """
+
+    def __init__(
+        self, shards: Sequence[ClusterClient], *, seconds: float = SECONDS, random: Random | None = None
+    ) -> None:
+        """``shards``: a client of each shard, in order. They are closed with this."""
+        if not shards:
+            raise UsageError("a chain has at least one shard")
+        self.counts: Final = ChainCounts()
+        self._clients: Final = tuple(shards)
+        self._seconds: Final = seconds
+        self._random: Final = SystemRandom() if random is None else random
+        self._loop: Final = asyncio.get_running_loop()
+        self._seen: Final[dict[ShardId, tuple[int, int]]] = {}
+        """Of each shard: the last height that was heard of, and from where ids are made."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del kind, error, trace
+        await self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def close(self) -> None:
+        """Let go of every channel."""
+        for client in self._clients:
+            await client.close()
+
+    @property
+    def shards(self) -> int:
+        return len(self._clients)
+
+    def shard_of(self, key: bytes) -> ShardId:
+        """Where an affected key is."""
+        return shard_of(key, len(self._clients))
+
+    # ---- transactions -----------------------------------------------------------------------------------------------
+
+    async def begin(self, *, born_ms: int | None = None, priority: int = 0) -> Workspace:
+        """A new transaction. ``born_ms`` is kept over retries: old ones are not chosen as victims for ever."""
+        self.counts.begun += 1
+        return Workspace(self, born_ms=time_ns() // MILLISECOND_NS if born_ms is None else born_ms, priority=priority)
+
+    async def rollback(self, workspace: Workspace) -> None:
+        """Forget a workspace. What others have committed stays."""
+        workspace.forget()
+        self.counts.rolled_back += 1
+
+    async def commit(self, workspace: Workspace) -> Result:
+        """Have everything done, or nothing; how it ended. Raises ``OutcomeUnknown``."""
+        parts = workspace.ask()
+        result: Result | None = None
+        try:
+            result = await self._commit(parts)
+            return result
+        finally:
+            workspace.end(result)
+
+    async def transact(self, work: Callable[[Workspace], Awaitable[T]], *, tries_max: int = TRIES_MAX) -> T:
+        """Run ``work`` in a transaction, and again with fresh reads while somebody else is faster.
+
+        Whatever ``work`` returns is returned once that is committed. Raises ``TransactionFailed``, ``OutcomeUnknown``,
+        and what ``work`` raises, after which nothing is done.
+        """
+        born_ms = time_ns() // MILLISECOND_NS
+        pause = _PAUSE_SECONDS
+        for attempt in range(tries_max):
+            workspace = await self.begin(born_ms=born_ms)
+            try:
+                found = await work(workspace)
+            except BaseException:
+                await self.rollback(workspace)
+                raise
+            result = await self.commit(workspace)
+            if result.is_committed:
+                return found
+            if result.ended is Ended.REFUSED or attempt == tries_max - 1:
+                raise TransactionFailed(result)
+            await asyncio.sleep(self._random.uniform(0, pause))
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+        raise UsageError("a transaction is tried at least once")
+
+    async def write(self, *operations: Operation) -> Result:
+        """Operations of one shard or several that rest on nothing that was read.
+
+        It begins at the height that was last heard of, which saves a question; where that has turned out to be too old,
+        or somebody else is in the way, it begins anew.
+        """
+        self.counts.begun += 1
+        shards = (
+            [ShardId(0)]
+            if len(self._clients) == 1
+            else sorted({self.shard_of(affected_key(operation)) for operation in operations})
+        )
+        for shard in shards:
+            if shard not in self._seen:
+                await self._look(shard, operations)
+        pause = _PAUSE_SECONDS
+        for _ in range(TRIES_MAX - 1):
+            result = await self._commit([(shard, self._blind(shard, operations)) for shard in shards])
+            if result.ended not in (Ended.CONFLICT, Ended.ABORTED):
+                return result
+            await asyncio.sleep(self._random.uniform(0, pause))
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+            for shard in shards:
+                await self._look(shard, operations)
+        return await self._commit([(shard, self._blind(shard, operations)) for shard in shards])
+
+    async def _look(self, shard: ShardId, operations: tuple[Operation, ...]) -> None:
+        """How far a shard is, once nothing that is decided waits to be done to these keys."""
+        keys = {storage_key(one) for one in operations if self.shard_of(affected_key(one)) == shard}
+        self.note(shard, await self.ask(shard, ChainItems, lambda number: ChainRead(number, tuple(sorted(keys)))))
+
+    def _blind(self, shard: ShardId, operations: tuple[Operation, ...]) -> Transaction:
+        own = operations
+        if len(self._clients) > 1:
+            own = tuple(operation for operation in operations if self.shard_of(affected_key(operation)) == shard)
+        return Transaction(_UNMADE, own, (), self._seen[shard][0], time_ns() // MILLISECOND_NS)
+
+    async def _commit(self, parts: list[tuple[ShardId, Transaction]]) -> Result:
+        if not parts:
+            self.counts.committed += 1
+            return Result(ended=Ended.COMMITTED, tx=_UNMADE)
+        home, first = parts[0]
+        if not first.operations:
+            home, first = next(((shard, part) for shard, part in parts if part.operations), parts[0])
+        tx = tx_id(self._seen[home][1], secrets.token_bytes(8))
+        if len(parts) > 1:
+            named = tuple((shard, structs.replace(part, id=tx)) for shard, part in parts)
+            answer = await self._settle(home, lambda number: ChainBegin(number, tx, named, TIMEOUT_MS))
+            try:
+                refusals = await self._refusals(tx, parts) if answer.ended is Ended.COMMITTED else ()
+            except (TransportError, NotAccepted) as error:
+                self.counts.unknown += 1
+                why = f"it is committed, but a shard that can refuse an operation does not say if it did: {error}"
+                raise OutcomeUnknown(why) from error
+            return self._result(home, tx, answer, refusals)
+        if first.operations:
+            own = structs.replace(first, id=tx)
+            answer = await self._settle(home, lambda number: ChainCommit(number, own))
+        else:
+            answer = await self._settle(home, lambda number: ChainValidate(number, first.reads))
+        refused = tuple((first.operations[at], reason) for at, reason in answer.refusals) if answer.refusals else ()
+        return self._result(home, tx, answer, refused)
+
+    async def _refusals(self, tx: TxId, parts: list[tuple[ShardId, Transaction]]) -> tuple[tuple[Operation, str], ...]:
+        """What the state of some shard has refused; asked for only where an operation can be refused."""
+        found: list[tuple[Operation, str]] = []
+        for shard, part in parts:
+            keys = {storage_key(operation) for operation in part.operations if isinstance(operation, _REFUSABLE)}
+            if not keys:
+                continue
+            # Answered when the part is done: until then it holds the keys.
+            await self.ask(shard, ChainItems, lambda number: ChainRead(number, tuple(sorted(keys))))  # noqa: B023
+            for key in sorted(keys):
+                own = await self._changes_of(tx, shard, key, part.since)
+                found += [(one.operation, one.refusal) for one in own if one.refusal]
+        return tuple(found)
+
+    async def _changes_of(self, tx: TxId, shard: ShardId, key: bytes, after: int) -> list[ChainChange]:
+        """What a transaction has done to a key above a height. Pages end between blocks, so all of it is in one."""
+        while True:
+            height = after
+            page = await self.ask(shard, ChainChanges, lambda number: ChainHistory(number, key, height))  # noqa: B023
+            own = [one for one in page.changes if one.tx == tx]
+            if own or page.is_whole or not page.changes:
+                return own
+            after = page.changes[-1].height
+
+    async def _settle(
+        self, shard: ShardId, make: Callable[[int], ChainBegin | ChainCommit | ChainValidate]
+    ) -> ChainEnded:
+        """Ask, under one id, until the answer is final."""
+        deadline = self._loop.time() + self._seconds
+        pause = _PAUSE_SECONDS
+        is_first = True
+        while True:
+            try:
+                answer = await self._clients[shard].ask(ChainEnded, make)
+            except (TransportError, NotAccepted) as error:
+                if isinstance(error, NotAccepted) and not error.retry and is_first:
+                    raise
+                self.counts.unknown += 1
+                raise OutcomeUnknown(str(error)) from error
+            if answer.ended is Ended.FORGOTTEN:
+                self.counts.unknown += 1
+                raise OutcomeUnknown("the shard does not remember this transaction any more")
+            if answer.ended is not Ended.BUSY or self._loop.time() >= deadline:
+                return answer
+            is_first = False
+            await asyncio.sleep(self._random.uniform(0, pause))
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    def _result(
+        self, shard: ShardId, tx: TxId, answer: ChainEnded, refusals: tuple[tuple[Operation, str], ...]
+    ) -> Result:
+        if answer.ended is Ended.BUSY:
+            # Nothing is done as far as its leader knows; a copy that is on its way might be.
+            self.counts.unknown += 1
+            raise OutcomeUnknown(answer.reason or "the shard is busy")
+        counts = self.counts
+        if answer.ended is Ended.COMMITTED:
+            counts.committed += 1
+            height, horizon = self._seen.get(shard, (0, 0))
+            self._seen[shard] = max(height, answer.height), horizon
+        elif answer.ended is Ended.CONFLICT:
+            counts.conflicts += 1
+        else:
+            counts.failed += 1
+        return Result(
+            ended=answer.ended,
+            tx=tx,
+            height=answer.height,
+            reason=answer.reason,
+            similarity=answer.similarity,
+            other=answer.other,
+            refusals=refusals,
+        )
+
+    async def abort(self, shard: ShardId, tx: TxId) -> ChainEnded:
+        """Take back a transaction that a shard coordinates, if it is not decided."""
+        return await self._clients[shard].ask(ChainEnded, lambda number: ChainAbort(number, tx))
+
+    # ---- what is there ----------------------------------------------------------------------------------------------
+
+    async def get(self, key: bytes, *, stale: bool = False) -> bytes | None:
+        """The bytes of one plain key, now. ``stale``: as any node has it."""
+        shard = self.shard_of(affected_key(Put(key, b"")))
+        where = storage_key(Put(key, b""))
+        found = await self._clients[shard].ask(
+            ChainItems, lambda number: ChainRead(number, (where,), None, not stale), anywhere=stale
+        )
+        self.note(shard, found)
+        return found.items[0].value
+
+    async def history(self, key: bytes) -> AsyncIterator[ChainChange]:
+        """Everything that was done to a key, the oldest first."""
+        shard, after = self.shard_of(key), 0
+        while True:
+            height = after
+            page = await self.ask(shard, ChainChanges, lambda number: ChainHistory(number, key, height))  # noqa: B023
+            for change in page.changes:
+                yield change
+            if page.is_whole or not page.changes:
+                return
+            after = page.changes[-1].height
+
+    async def blocks(self, shard: ShardId, first: int = 0, limit: int | None = None) -> AsyncIterator[Block]:
+        """The blocks of a shard from a height on."""
+        left = limit
+        while left is None or left > 0:
+            start, count = first, min(1_000, left or 1_000)
+            page = await self.ask(shard, ChainPage, lambda number: ChainBlocks(number, start, count))  # noqa: B023
+            for block in page.blocks:
+                yield block
+            if not page.blocks or page.blocks[-1].header.height >= page.height:
+                return
+            first = page.blocks[-1].header.height + 1
+            left = None if left is None else left - len(page.blocks)
+
+    async def verify(self) -> list[ChainVerdict]:
+        """Have every shard's leader check its whole chain; what it found, shard by shard."""
+        return [await client.ask(ChainVerdict, ChainVerify) for client in self._clients]
+
+    async def verify_node(self, shard: ShardId, node: NodeId) -> ChainVerdict:
+        """Have one node check its whole chain."""
+        return await self._clients[shard].ask(ChainVerdict, ChainVerify, node=node)
+
+    async def nearest(self, shard: ShardId, embedding: Embedding, limit: int = 10) -> list[tuple[int, float]]:
+        """Heights of the blocks whose change was most like this one, with how like it was."""
+        found = await self.ask(shard, ChainNear, lambda number: ChainNearest(number, embedding, limit))
+        return [(near.height, near.similarity) for near in found.blocks]
+
+    async def metrics(self) -> dict[str, float]:
+        """What the leaders of all shards count, summed, and what became of this client's own transactions."""
+        total: dict[str, float] = {}
+        for client in self._clients:
+            for name, value in (await client.status()).counters.items():
+                total[name] = total.get(name, 0) + value
+        return total | {f"own_{name}": value for name, value in structs.asdict(self.counts).items()}
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    def client(self, shard: ShardId) -> ClusterClient:
+        """For what concerns a shard as a cluster: its members, its status."""
+        return self._clients[shard]
+
+    async def ask(self, shard: ShardId, kind: type[A], make: Callable[[int], ChainRequest]) -> A:
+        """Ask the leader of a shard something that changes nothing."""
+        return await self._clients[shard].ask(kind, make)
+
+    def note(self, shard: ShardId, found: ChainItems) -> None:
+        """Remember how far a shard is."""
+        height, horizon = self._seen.get(shard, (0, 0))
+        self._seen[shard] = max(height, found.height), max(horizon, found.horizon)

@@ -1,0 +1,125 @@
+"""``bobbin chain …``, against one process that serves two shards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.shard_processes import shard_processes
+from tests.unit.cli.command_line import Cli
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the one machine of a set of two shards, which runs."""
+    with shard_processes(tmp_path_factory.mktemp("set"), count=1) as running:
+        yield running.folders[0]
+
+
+@pytest.mark.slow
+def test_a_transaction_is_done_whole_or_not_at_all(machine: Path, cli: Cli) -> None:
+    assert cli("chain", "tx", machine, "--put", "alice=10", "--put", "bob=0").lines[-1].startswith("committed ")
+    moved = cli(
+        "chain", "tx", machine, "--if", "alice=10", "--put", "alice=7", "--put", "bob=3", "--get", "bob", "--json"
+    )
+    assert moved.code == 0
+    assert moved.json["read"] == {"bob": "0"}
+    again = cli("chain", "tx", machine, "--if", "alice=10", "--put", "alice=4", "--put", "bob=6")
+    assert again.code == 1
+    assert "alice holds 7" in again.err
+    assert cli("chain", "get", machine, "alice", "bob", "--json").json == {"alice": "7", "bob": "3"}
+    assert cli("chain", "tx", machine, "--if", "carol=", "--add", "carol=2", "--delete", "bob").code == 0
+    missing = cli("chain", "get", machine, "bob", "carol")
+    assert (missing.code, missing.lines) == (1, ["carol  2"])
+    assert "bob" in missing.err
+
+
+@pytest.mark.slow
+def test_what_the_state_refuses_is_said(machine: Path, cli: Cli) -> None:
+    cli("chain", "tx", machine, "--put", "word=x")
+    answer = cli("chain", "tx", machine, "--add", "word=1", "--json")
+    assert answer.code == 1
+    assert answer.json["refusals"] == [{"key": "word", "reason": "the key holds no number to add to"}]
+    wide = cli("chain", "tx", machine, "--add", "word=1", "--put", "alice=1", "--put", "bob=1", "--put", "x1=1")
+    assert wide.code == 1
+    assert "word was left as it is" in wide.err
+
+
+@pytest.mark.slow
+def test_history_blocks_and_verification(machine: Path, cli: Cli) -> None:
+    for value in ("a", "b"):
+        assert cli("chain", "tx", machine, "--put", f"seen={value}").code == 0
+    rows = cli("chain", "history", machine, "seen", "--json").rows
+    assert [(row["operation"], row["data"], row["refusal"]) for row in rows] == [("Put", "a", None), ("Put", "b", None)]
+    head, *lines = cli("chain", "history", machine, "seen").lines
+    assert (head.split(), len(lines)) == (["height", "transaction", "operation"], 2)
+    assert cli("chain", "history", machine, "never").code == 1
+    blocks = cli("chain", "blocks", machine, "--limit", "500", "--json").rows
+    assert {row["shard"] for row in blocks} == {0, 1}
+    for shard in (0, 1):
+        own = [row for row in blocks if row["shard"] == shard]
+        assert [row["height"] for row in own] == list(range(len(own)))
+        assert [row["previous"] for row in own[1:]] == [row["hash"] for row in own[:-1]]
+    assert {
+        row["height"]
+        for row in cli("chain", "blocks", machine, "--shard", "1", "--from", "1", "-n", "1", "--json").rows
+    } <= {1}
+    head, first, *_ = cli("chain", "blocks", machine).lines
+    assert head.split() == ["shard", "height", "hash", "proposer", "transactions", "operations"]
+    assert first.split()[:2] == ["0", "0"]
+    head, first, *_ = cli("chain", "verify", machine).lines
+    assert head.split() == ["shard", "node", "height", "tip"]
+    assert len(first.split()) == 4
+    verdicts = cli("chain", "verify", machine, "--json")
+    assert verdicts.code == 0
+    assert [(row["shard"], row["fault_height"]) for row in verdicts.rows] == [(0, None), (1, None)]
+
+
+@pytest.mark.slow
+def test_what_was_added_is_in_the_history(machine: Path, cli: Cli) -> None:
+    for amount in ("5", "-1200"):
+        assert cli("chain", "tx", machine, "--add", f"visits={amount}").code == 0
+    assert [row["amount"] for row in cli("chain", "history", machine, "visits", "--json").rows] == [5, -1200]
+    assert [line.split()[2:] for line in cli("chain", "history", machine, "visits").lines[1:]] == [
+        ["CounterAdd", "+5"],
+        ["CounterAdd", "-1,200"],
+    ]
+
+
+@pytest.mark.slow
+def test_a_height_is_told_where_there_is_one(machine: Path, cli: Cli) -> None:
+    one = cli("chain", "tx", machine, "--put", "alone=1", "--json").json
+    (row,) = cli("chain", "history", machine, "alone", "--json").rows
+    assert (one["height"], one["tx"]) == (row["height"], row["tx"])
+    keys = [f"wide{number}" for number in range(8)]
+    wide = cli("chain", "tx", machine, *(word for key in keys for word in ("--put", f"{key}=1")), "--json").json
+    assert "height" not in wide, "its parts have one on each shard"
+
+
+@pytest.mark.slow
+def test_pending_resolve_and_codebook(machine: Path, cli: Cli, tmp_path: Path) -> None:
+    assert cli("chain", "pending", machine).lines == []
+    unknown = cli("chain", "resolve", machine, "ab" * 16, "abort", "--shard", "0", "--reason", "to see")
+    assert unknown.code == 1
+    assert [row["version"] for row in cli("chain", "codebook", machine, "--json").rows] == [0, 0]
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("1,2,x\n", encoding="utf-8")
+    assert cli("chain", "codebook", machine, "--replace", wrong).code == 2
+    book = tmp_path / "book.csv"
+    book.write_text("\n".join(",".join("1" if at == one else "0" for at in range(128)) for one in range(2)), "utf-8")
+    assert cli("chain", "codebook", machine, "--replace", book, "--shard", "1").code == 0
+    assert [row["version"] for row in cli("chain", "codebook", machine, "--json").rows] == [0, 1]
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
+    assert (
+        cli("cluster", "init", tmp_path / "c", "--nodes", "1", "--shards", "2", "--listen", "tls:127.0.0.1:7000").code
+        == 0
+    )
+    folder = tmp_path / "c" / "n1"
+    assert "nothing to do" in cli("chain", "tx", folder).err
+    assert "KEY=VALUE" in cli("chain", "tx", folder, "--put", "alice").err
+    assert "whole number" in cli("chain", "tx", folder, "--add", "alice=many").err
+    assert "32 hexadecimal digits" in cli("chain", "resolve", folder, "x", "abort", "--shard", "0", "--reason", "").err
+    assert cli("chain", "get", tmp_path, "alice").code == 2
+    assert cli("chain", "tx", folder, "--put", "a=b", "--seconds", "0.2").code == 5

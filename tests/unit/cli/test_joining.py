@@ -1,0 +1,49 @@
+"""Joining a cluster with an invitation: what a refusal means, and what stays behind."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bobbin.cli.cluster_token import Invitation
+from bobbin.cli.joining import TokenRefused, Undecided, join_cluster, prepared
+from bobbin.config.cluster import NewNode, create_cluster, prepare
+from tests.support.clusters import free_ports, served_folder, until
+
+
+def _invitation(node: NewNode) -> Invitation:
+    """One that the node has never heard of, as it has not of one that was used."""
+    return Invitation(bytes(16), bytes([9]) * 32, node.own.certificate, node.address)
+
+
+def _join(folder: Path, port: int, invitation: Invitation, seconds: float) -> None:
+    with prepared(folder):
+        node = prepare(folder, listen=f"tls:127.0.0.1:{port}")
+        asyncio.run(join_cluster(node, invitation, seconds))
+
+
+def test_the_words_say_which_it_was() -> None:
+    invitation = Invitation(bytes(16), bytes(32), b"", "tls:h:1", 1_000)
+    assert "it was good until 1970-01-01 00:00 UTC" in str(TokenRefused(invitation, 1_000))
+    assert "it was used already" in str(TokenRefused(invitation, 999))
+    assert "`bobbin cluster invite`" in str(TokenRefused(invitation, 999))
+
+
+def test_where_nobody_answers_the_keys_stay_for_the_next_time(tmp_path: Path) -> None:
+    one, two = free_ports(2)
+    first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
+    with pytest.raises(Undecided, match="again with the same folder"):
+        _join(tmp_path / "there", two, _invitation(first), 0.3)
+    assert (tmp_path / "there" / "node.key").exists()
+
+
+@pytest.mark.slow
+def test_a_token_that_is_not_known_any_more_leaves_nothing(tmp_path: Path) -> None:
+    one, two = free_ports(2)
+    first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
+    create_cluster([first])
+    with served_folder(tmp_path / "first") as running:
+        asyncio.run(until(lambda: running.leader is not None))
+        with pytest.raises(TokenRefused):
+            _join(tmp_path / "there", two, _invitation(first), 2)
+    assert not (tmp_path / "there").exists()
