@@ -176,8 +176,15 @@ class Nodes:
         return leader is not None and all(node.machine.leader == leader.node for node in self.running)
 
     async def settled(self) -> None:
-        """Wait until everybody who runs has applied the same."""
-        await until(lambda: len({node.state.index for node in self.running}) == 1)
+        """Wait until everybody who runs has applied the same, and nothing more is on its way.
+
+        A new leader writes down who is known some time after its election, and that comes like any other entry.
+        """
+        await until(self._is_settled)
+
+    def _is_settled(self) -> bool:
+        ends = {index for node in self.running for index in (node.state.index, node.machine.last_index)}
+        return len(ends) == 1 and all(node.state.says_who_is_known for node in self.running)
 
     def place_of(self, node: ClusterNode) -> Place:
         return next(place for place in self.places if place.node is node)
