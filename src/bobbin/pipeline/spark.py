@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,6 +33,7 @@ from pyspark.sql import SparkSession
 
 from bobbin.errors import UsageError
 from bobbin.pipeline.failures import PipelineError, explained
+from bobbin.pipeline.interrupts import Interrupts, restore
 from bobbin.pipeline.java import find_java
 from bobbin.pipeline.source.datasource import register
 
@@ -109,14 +109,11 @@ _LAUNCHER_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 class _Opened:
     """What was started for the session of this process."""
 
-    def __init__(
-        self, session: SparkSession, gateway: "JavaGateway", scratch: Path, interrupted: "signal._HANDLER"
-    ) -> None:
+    def __init__(self, session: SparkSession, gateway: "JavaGateway", scratch: Path, interrupts: Interrupts) -> None:
         self.session: Final = session
         self.gateway: Final = gateway
         self.scratch: Final = scratch
-        self.interrupted: Final = interrupted
-        """What Ctrl-C did before. Spark cancels its jobs then, for ever after, and so also when it has ended."""
+        self.interrupts: Final = interrupts
 
 
 _opened: list[_Opened] = []
@@ -165,16 +162,17 @@ def open_session(
 def close_session(session: SparkSession) -> None:
     """Stop a session, and end the Java that was started for it. Its scratch folder goes away."""
     opened = next((one for one in _opened if one.session is session), None)
-    with suppress(PySparkException, Py4JError, OSError), warnings.catch_warnings():  # its Java may have died before
-        # On a busy machine Java may take longer than PySpark waits. It is ended below all the same.
-        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
-        session.stop()
-    if opened is not None:
-        _opened.remove(opened)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, opened.interrupted)
-        _end(opened.gateway)
-        shutil.rmtree(opened.scratch, ignore_errors=True)
+    try:
+        with suppress(PySparkException, Py4JError, OSError), warnings.catch_warnings():  # its Java may have died before
+            # On a busy machine Java may take longer than PySpark waits. It is ended below all the same.
+            warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
+            session.stop()
+    finally:  # also when somebody is impatient, and interrupts this
+        if opened is not None:
+            _opened.remove(opened)
+            opened.interrupts.end()
+            _end(opened.gateway)
+            shutil.rmtree(opened.scratch, ignore_errors=True)
 
 
 @contextmanager
@@ -268,15 +266,18 @@ def _start(settings: Mapping[str, str], scratch: Path, *, debug: bool) -> _Opene
     for name, value in settings.items():
         conf.set(name, value)
     gateway = _launch(conf, scratch, debug=debug)
-    interrupted = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(signal.SIGINT)
     try:
         with explained("Spark could not be started"):
-            SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
+            interrupts = Interrupts(context.cancelAllJobs)
+            interrupts.begin(before)
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     except BaseException:
+        restore(before)
         _end(gateway)
         raise
-    return _Opened(session, gateway, scratch, interrupted)
+    return _Opened(session, gateway, scratch, interrupts)
 
 
 def _launch(conf: SparkConf, scratch: Path, *, debug: bool) -> "JavaGateway":
