@@ -11,12 +11,15 @@ command's own output is all that a user sees. Where a start fails, the end of th
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -46,6 +50,8 @@ _MEMORY_MIN: Final = 1 << 30
 _TEST_MEMORY: Final = "1g"
 _CONNECT_SECONDS: Final = 5.0
 _EXIT_SECONDS: Final = 30.0
+_LAUNCH_POLL_SECONDS: Final = 0.05
+_TOLD_HEAD: Final = 8
 _LOG_TAIL: Final = 2_000
 
 _LOCAL: Final = re.compile(
@@ -281,16 +287,51 @@ def _start(settings: Mapping[str, str], scratch: Path, *, debug: bool) -> _Opene
 
 
 def _launch(conf: SparkConf, scratch: Path, *, debug: bool) -> "JavaGateway":
+    """Start Java, and a gateway to it.
+
+    PySpark would start it, too, but forgets it when it is interrupted on the way: then it stays for ever. Here it is in
+    a group of processes of its own, so that Ctrl-C at a terminal reaches neither it nor its Python workers. What is to
+    end there is ended by the driver, and Java ends by itself when the driver is gone.
+    """
+    told = scratch / "gateway"
+    variables = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    settings = [part for name, value in conf.getAll() for part in ("--conf", f"{name}={value}")]
+    program = str(Path(_find_spark_home()) / "bin" / "spark-submit")
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     with (scratch / "spark.log").open("ab") as log:
-        quiet = {"stdout": log, "stderr": log}
-        try:
-            return launch_gateway(conf, None if debug else quiet)  # type: ignore[no-untyped-call]
-        except PySparkException as error:
+        process = subprocess.Popen(  # noqa: S603 -- the script of Spark itself
+            [program, *settings, *arguments],
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,  # Java ends when this is closed
+            stdout=None if debug else log,
+            stderr=None if debug else log,
+            process_group=0,
+        )
+    try:
+        while not told.exists() and process.poll() is None:
+            time.sleep(_LAUNCH_POLL_SECONDS)
+        if not told.exists():
             said = " ".join(_read_tail(scratch).split())
             raise PipelineError(
                 f"Spark could not be started: its Java ended at once{f', and said: {said}' if said else ''}",
                 retry=False,
-            ) from error
+            )
+        port, secret = _read_told(told.read_bytes())
+        with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+            gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    gateway.proc = process
+    return gateway
+
+
+def _read_told(raw: bytes) -> tuple[int, str]:
+    """The port of the gateway and its secret, as Java writes them down: a number, and a text after its length."""
+    port, length = struct.unpack_from(">ii", raw)
+    return port, raw[_TOLD_HEAD : _TOLD_HEAD + length].decode()
 
 
 def _end(gateway: "JavaGateway") -> None:
