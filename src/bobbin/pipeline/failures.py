@@ -10,6 +10,8 @@ same code no matter where its work was done.
 
 import importlib
 import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from bobbin.errors import BobbinError, IntegrityError, ProgramError, ResourceError, UsageError
+from bobbin.pipeline import interrupts
 from bobbin.store.base import DamagedStore
 from bobbin.store.lake.errors import DamagedLake
 from bobbin.store.lake.report import RUN
@@ -58,15 +61,41 @@ class FailedWorker(PipelineError):
 
 @contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Turn what Spark raises in the block into an error of ours. ``doing`` is what failed then, as in ``ingest``."""
+    """Turn what Spark raises in the block into an error of ours. ``doing`` is what failed then, as in ``ingest``.
+
+    What fails after an interrupt fails of it: Ctrl-C reaches Java's workers, too, and breaks the connection to Java in
+    the middle of a question. Then this is a ``KeyboardInterrupt``, whatever Spark says.
+    """
+    before, handled = interrupts.count(), sys.exception()
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        raise explanation(error, doing) from error
-    except ConnectionError as error:
-        if not _is_of_gateway(error):
+    except (PySparkException, Py4JError, OSError) as error:
+        if isinstance(error, OSError) and not _is_of_gateway(error):
             raise
-        raise _lost_java(doing) from error
+        if _is_interrupted(error, before, handled):
+            raise KeyboardInterrupt from error
+        if isinstance(error, PySparkException | Py4JError):
+            raise explanation(error, doing) from error
+        if isinstance(error, ConnectionError):
+            raise _lost_java(doing) from error
+        raise
+
+
+def _is_interrupted(error: BaseException, before: int, handled: BaseException | None) -> bool:
+    """Whether it is an interrupt that an error came of: one since there were so many, or since that was handled.
+
+    An interrupt ends the main thread's work. What fails in others, as the batch of a stream, is told there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    cause: BaseException | None = error
+    while cause is not None and cause is not handled:
+        if isinstance(cause, KeyboardInterrupt):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    if interrupts.count() == before and not isinstance(error, PySparkException | Py4JJavaError):
+        interrupts.wait_pending()
+    return interrupts.count() > before
 
 
 def _is_of_gateway(error: BaseException) -> bool:
@@ -136,6 +165,8 @@ def _worker(text: str, doing: str) -> BobbinError | None:
         return full
     if name == "MemoryError":
         return _memory("MemoryError", doing)
+    if name == "KeyboardInterrupt":
+        return LostWorker(f"{doing}: somebody interrupted a Python worker in the middle of its work", retry=True)
     sentence = f"{doing}: {message or name}"
     kind = _class(name)
     for family in (DamagedLake, DamagedStore, UsageError, IntegrityError, ProgramError):

@@ -11,13 +11,15 @@ command's own output is all that a user sees. Where a start fails, the end of th
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,11 +31,13 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from bobbin.errors import UsageError
 from bobbin.pipeline.failures import PipelineError, explained
+from bobbin.pipeline.interrupts import Interrupts, restore
 from bobbin.pipeline.java import find_java
 from bobbin.pipeline.source.datasource import register
 
@@ -46,6 +50,8 @@ _MEMORY_MIN: Final = 1 << 30
 _TEST_MEMORY: Final = "1g"
 _CONNECT_SECONDS: Final = 5.0
 _EXIT_SECONDS: Final = 30.0
+_LAUNCH_POLL_SECONDS: Final = 0.05
+_TOLD_HEAD: Final = 8
 _LOG_TAIL: Final = 2_000
 
 _LOCAL: Final = re.compile(
@@ -109,14 +115,11 @@ _LAUNCHER_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 class _Opened:
     """What was started for the session of this process."""
 
-    def __init__(
-        self, session: SparkSession, gateway: "JavaGateway", scratch: Path, interrupted: "signal._HANDLER"
-    ) -> None:
+    def __init__(self, session: SparkSession, gateway: "JavaGateway", scratch: Path, interrupts: Interrupts) -> None:
         self.session: Final = session
         self.gateway: Final = gateway
         self.scratch: Final = scratch
-        self.interrupted: Final = interrupted
-        """What Ctrl-C did before. Spark cancels its jobs then, for ever after, and so also when it has ended."""
+        self.interrupts: Final = interrupts
 
 
 _opened: list[_Opened] = []
@@ -165,16 +168,17 @@ def open_session(
 def close_session(session: SparkSession) -> None:
     """Stop a session, and end the Java that was started for it. Its scratch folder goes away."""
     opened = next((one for one in _opened if one.session is session), None)
-    with suppress(PySparkException, Py4JError, OSError), warnings.catch_warnings():  # its Java may have died before
-        # On a busy machine Java may take longer than PySpark waits. It is ended below all the same.
-        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
-        session.stop()
-    if opened is not None:
-        _opened.remove(opened)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, opened.interrupted)
-        _end(opened.gateway)
-        shutil.rmtree(opened.scratch, ignore_errors=True)
+    try:
+        with suppress(PySparkException, Py4JError, OSError), warnings.catch_warnings():  # its Java may have died before
+            # On a busy machine Java may take longer than PySpark waits. It is ended below all the same.
+            warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
+            session.stop()
+    finally:  # also when somebody is impatient, and interrupts this
+        if opened is not None:
+            _opened.remove(opened)
+            opened.interrupts.end()
+            _end(opened.gateway)
+            shutil.rmtree(opened.scratch, ignore_errors=True)
 
 
 @contextmanager
@@ -268,28 +272,66 @@ def _start(settings: Mapping[str, str], scratch: Path, *, debug: bool) -> _Opene
     for name, value in settings.items():
         conf.set(name, value)
     gateway = _launch(conf, scratch, debug=debug)
-    interrupted = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(signal.SIGINT)
     try:
         with explained("Spark could not be started"):
-            SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
+            interrupts = Interrupts(context.cancelAllJobs)
+            interrupts.begin(before)
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     except BaseException:
+        restore(before)
         _end(gateway)
         raise
-    return _Opened(session, gateway, scratch, interrupted)
+    return _Opened(session, gateway, scratch, interrupts)
 
 
 def _launch(conf: SparkConf, scratch: Path, *, debug: bool) -> "JavaGateway":
+    """Start Java, and a gateway to it.
+
+    PySpark would start it, too, but forgets it when it is interrupted on the way: then it stays for ever. Here it is in
+    a group of processes of its own, so that Ctrl-C at a terminal reaches neither it nor its Python workers. What is to
+    end there is ended by the driver, and Java ends by itself when the driver is gone.
+    """
+    told = scratch / "gateway"
+    variables = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    settings = [part for name, value in conf.getAll() for part in ("--conf", f"{name}={value}")]
+    program = str(Path(_find_spark_home()) / "bin" / "spark-submit")
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     with (scratch / "spark.log").open("ab") as log:
-        quiet = {"stdout": log, "stderr": log}
-        try:
-            return launch_gateway(conf, None if debug else quiet)  # type: ignore[no-untyped-call]
-        except PySparkException as error:
+        process = subprocess.Popen(  # noqa: S603 -- the script of Spark itself
+            [program, *settings, *arguments],
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,  # Java ends when this is closed
+            stdout=None if debug else log,
+            stderr=None if debug else log,
+            process_group=0,
+        )
+    try:
+        while not told.exists() and process.poll() is None:
+            time.sleep(_LAUNCH_POLL_SECONDS)
+        if not told.exists():
             said = " ".join(_read_tail(scratch).split())
             raise PipelineError(
                 f"Spark could not be started: its Java ended at once{f', and said: {said}' if said else ''}",
                 retry=False,
-            ) from error
+            )
+        port, secret = _read_told(told.read_bytes())
+        with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+            gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    gateway.proc = process
+    return gateway
+
+
+def _read_told(raw: bytes) -> tuple[int, str]:
+    """The port of the gateway and its secret, as Java writes them down: a number, and a text after its length."""
+    port, length = struct.unpack_from(">ii", raw)
+    return port, raw[_TOLD_HEAD : _TOLD_HEAD + length].decode()
 
 
 def _end(gateway: "JavaGateway") -> None:

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from bobbin.errors import BobbinError, IntegrityError, ProgramError, ResourceError, UsageError
+from bobbin.pipeline import interrupts
 from bobbin.pipeline.failures import (
     DamagedFile,
     FailedWorker,
@@ -235,6 +237,73 @@ Traceback (most recent call last):
     raise
 {line}
 """
+
+
+class _Spark:
+    """A way to fail in the middle of an interrupt, as the gateway to Java does when it cleans up."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def ask(self) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise self._error  # noqa: B904 -- so it is in the gateway
+
+
+@pytest.mark.parametrize("error", [Py4JError("Gateway must be connected"), PySparkException("cancelled")], ids=type)
+def test_what_fails_of_an_interrupt_is_the_interrupt(error: Exception) -> None:
+    with pytest.raises(KeyboardInterrupt), explained("outer"), explained("ingest"):
+        _Spark(error).ask()
+
+
+def test_what_fails_after_an_interrupt_is_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        monkeypatch.setattr(interrupts, "_seen", [interrupts.count() + 1])
+        raise PySparkException("Job 3 cancelled")
+
+    with pytest.raises(KeyboardInterrupt), explained("ingest"):
+        fail()
+
+
+def test_an_interrupt_of_before_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "_seen", [7])
+
+    def go_on() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            with explained("the next job"):
+                raise PySparkException("no")  # noqa: B904 -- it has nothing to do with what was handled
+
+    with pytest.raises(PipelineError):
+        go_on()
+
+
+def test_in_another_thread_an_interrupt_is_no_reason() -> None:
+    def fail() -> None:
+        with explained("batch"):
+            _Spark(Py4JError("gone")).ask()
+
+    with ThreadPoolExecutor(1) as threads, pytest.raises(LostWorker):
+        threads.submit(fail).result()
+
+
+def test_a_signal_that_has_ended_java_first_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def arrive() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interrupts, "wait_pending", arrive)
+    with pytest.raises(KeyboardInterrupt), explained("ingest"):
+        raise Py4JError("An error occurred while calling o1.count")
+
+
+def test_a_worker_that_somebody_interrupts() -> None:
+    text = 'Traceback (most recent call last):\n  File "worker.py", line 1, in main\nKeyboardInterrupt'
+    error = explanation(PySparkException(text), "ingest")
+    assert isinstance(error, LostWorker)
+    assert str(error) == "ingest: somebody interrupted a Python worker in the middle of its work"
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,54 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.stdout == "lost\n[]\n"
 
 
+_IMPATIENT = """
+import os, signal, time
+from pathlib import Path
+from bobbin.pipeline import spark as module
+
+started, groups = [], []
+Real = module.subprocess.Popen
+
+def popen(*arguments, **options):
+    started.append(Real(*arguments, **options))
+    groups.append(os.getpgid(started[-1].pid))
+    return started[-1]
+
+def interrupt():  # when Java has come up, and nobody has spoken with it
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(10)
+
+module.subprocess.Popen = popen
+module.launch_gateway = interrupt
+try:
+    module.open_session(profile=module.Profile.TEST)
+except KeyboardInterrupt:
+    print("interrupted", started[-1].returncode, groups[-1] != os.getpgid(0))
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print(sorted(os.listdir(os.environ["TMPDIR"])))
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_java_starts_leaves_no_java(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPATIENT],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=280,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "interrupted -9 True\n[]\n"
+
+
+def test_what_java_writes_down_of_its_gateway_is_read() -> None:
+    assert module._read_told(b"\x00\x00\xa1\x2f\x00\x00\x00\x03abc") == (41_263, "abc")
+
+
 _BROKEN = """
 from bobbin.pipeline.failures import PipelineError
 from bobbin.pipeline.spark import open_session
