@@ -1,8 +1,10 @@
 """Exchanges whose arrivals are checked elsewhere: order, failure, and what is waited for."""
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -199,6 +201,35 @@ def test_bytes_are_counted_until_they_are_stored() -> None:
     assert storing.size == sum(sizes[3:])
     storing.finish()
     assert storing.size == 0
+
+
+def test_what_was_stored_is_let_go_of_without_a_search_for_circles() -> None:
+    class Knowing:
+        """Keeps what is to be told together with what is to be stored, as worker processes do."""
+
+        def begin_persist(self, effect: Persist, ready: Callable[[], None]) -> Callable[[], tuple[Settled, ...]]:
+            held.append(weakref.ref(ready))
+
+            def finish() -> tuple[Settled, ...]:
+                assert effect.arrivals
+                ready()
+                return ()
+
+            return finish
+
+        def help(self) -> bool:
+            return False
+
+    held: list[weakref.ref[Callable[[], None]]] = []
+    storing = Storing(Knowing(), lambda: None)
+    gc.disable()
+    try:
+        assert storing.begin(_persist(records(1)))
+        assert held[0]() is not None
+        storing.finish()
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_what_is_given_up_counts_no_more() -> None:
