@@ -163,6 +163,11 @@ class Validators(AbstractContextManager["Validators"]):
             self._tasks.put(job)
         return begun
 
+    def make_ready(self) -> None:
+        """Start the processes that are not there yet: work will come soon. One caller at a time, as for ``begin``."""
+        if self._failure is None:
+            self._start()
+
     def help(self) -> bool:
         """Do one batch that waits for a worker here and now; false if none waits."""
         try:

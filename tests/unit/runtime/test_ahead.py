@@ -17,8 +17,11 @@ from bobbin.interlace.events import Fate, PersistFailed, Settled
 from bobbin.interlace.limits import Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Delivered
+from bobbin.interlace.ports import Question
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
+from bobbin.interlace.schema import Schema
+from bobbin.policy.claims import ClaimedField
 from bobbin.records.ids import HashText
 from bobbin.records.record import Plex
 from bobbin.runtime import exchange
@@ -33,6 +36,7 @@ from tests.conformance.samples import sealed
 from tests.policy_worlds import EVERYTHING
 from tests.support.byte_streams import until
 from tests.support.exchanges import SetClock, Watched, config, hashes, records
+from tests.unit.runtime.test_decisions import RUNTIME, prepared
 
 SERVICE = Service(chunk_records_max=2, unsettled_records_max=6)
 
@@ -335,3 +339,20 @@ def test_arrivals_that_wait_for_a_worker_can_be_checked_here(tmp_path: Path) -> 
             assert {one.fate for one in finish()} <= {Fate.STORED, Fate.DUPLICATE}
         assert all(store.have(HashText(one.record)) for one in arrivals)
         assert not StoreHoldings(Decisions(store)).help()
+
+
+def test_workers_start_when_much_is_going_to_be_asked_for(tmp_path: Path) -> None:
+    claim = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", "u"))
+    claims: dict[str, tuple[ClaimedField, ...]] = {one.hash: claim for one in records(100)}
+    with (
+        open_store(tmp_path / "records.db", create=True, now=lambda: 0) as store,
+        Validators(1, at_once=False) as validators,
+    ):
+        decisions = Decisions(store)
+        holdings = StoreHoldings(decisions, validators=validators)
+        holdings.begin(prepared(decisions), Schema(names=frozenset({"App", "Group"})), None)
+        few = dict(list(claims.items())[:5])
+        assert len(holdings.evaluate(Question(runtime=RUNTIME, claimed=few)).request_added) == 5
+        assert not validators.process_ids
+        assert len(holdings.evaluate(Question(runtime=RUNTIME, claimed=claims)).request_added) == 95
+        assert len(validators.process_ids) == 1

@@ -73,6 +73,21 @@ def test_batches_can_be_begun_and_their_answers_taken_when_they_are_ready() -> N
             assert not one.jobs, "bytes that were answered for are let go of"
 
 
+def test_processes_can_be_started_before_there_is_work() -> None:
+    with Validators(1, at_once=False) as pool:
+        pool.make_ready()
+        started = pool.process_ids
+        assert len(started) == 1
+        pool.make_ready()
+        assert pool.begin([[raw(1)]], lambda: None) is not None
+        assert pool.process_ids == started
+    pool.make_ready()
+    assert pool.process_ids == started, "a pool that is closed stays so"
+    with Validators(0) as nobody:
+        nobody.make_ready()
+        assert not nobody.process_ids
+
+
 def test_nothing_is_begun_where_nobody_would_do_it() -> None:
     with Validators(0) as pool:
         assert pool.begin([[raw(1)]], lambda: None) is None
