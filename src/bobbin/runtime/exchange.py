@@ -43,6 +43,7 @@ from bobbin.interlace.state import Awaits
 from bobbin.policy.modules import Selector
 from bobbin.runtime.ahead import Ahead, Storing
 from bobbin.runtime.pair import Clock, Observer, Performer, persist
+from bobbin.runtime.undisturbed import undisturbed
 
 POLL_SECONDS: Final = 1.0
 """How often an open exchange looks for what other processes have stored."""
@@ -277,8 +278,8 @@ class Exchange:
     async def _do(self, job: Callable[[], T]) -> T:
         """Have a job done. One that was begun is waited for, whatever happens: it may be using the store."""
         if self._work is None:
-            return job()
-        doing = asyncio.ensure_future(self._work(job))
+            return undisturbed(job)
+        doing = asyncio.ensure_future(self._work(lambda: undisturbed(job)))
         try:
             return await asyncio.shield(doing)
         except asyncio.CancelledError:

@@ -150,14 +150,23 @@ class StoreHoldings:
         if self._is_first:
             self._is_first = False
             wanted = frozenset(standing.may_request) if self._takes else frozenset()
+            self._expect_arrivals(wanted)
             return Evaluated(send_added=frozenset(standing.may_send), request_added=wanted)
+        wanted = shift.request_added if self._takes else frozenset()
+        self._expect_arrivals(wanted)
         return Evaluated(
             send_added=shift.send_added,
             send_removed=shift.send_removed,
-            request_added=shift.request_added if self._takes else frozenset(),
+            request_added=wanted,
             request_removed=shift.request_removed if self._takes else frozenset(),
             moved=frozenset(chain(changes.stored, changes.removed, changes.refused, changes.lifted)),
         )
+
+    def _expect_arrivals(self, wanted: Collection[str]) -> None:
+        """Have workers start while the peer is asked, where it is likely that much will come."""
+        if self._validators is not None and len(wanted) >= _ELSEWHERE_MIN:
+            with suppress(ResourceError):  # Then what comes is checked here.
+                self._validators.make_ready()
 
     @staticmethod
     def _reload(held: Held, now: Snapshot, question: Question, claimed: ClaimedFields) -> Shift:

@@ -28,6 +28,7 @@ from bobbin.interlace.messages import Advertise, Message
 from bobbin.interlace.reasons import Abort, Reason
 from bobbin.interlace.state import Awaits
 from bobbin.runtime.exchange import LinkEnded, Work
+from bobbin.runtime.undisturbed import undisturbed
 from bobbin.transport.base import ByteStream, TransportError
 from bobbin.wire.elements import Elements, again
 from bobbin.wire.interlace import Decoder, encode
@@ -226,7 +227,7 @@ class StreamLink:
     def _feed(self, data: bytes) -> list[Message] | PeerError:
         """Raises nothing: an error that goes from one thread to another is kept by both, with all that it passed."""
         try:
-            return self._decoder.feed(data)
+            return undisturbed(lambda: self._decoder.feed(data))
         except PeerError as failure:
             return again(failure)
 

@@ -74,8 +74,12 @@ class Begun:
         self._pool: Final = pool
 
     def answers(self) -> list[Validated]:
-        """A record or an ``Invalid`` per item, in order. Waits for those that are not there yet."""
-        replies = [(self._pool.wait(job), request.raws) for job, request in self.jobs]
+        """A record or an ``Invalid`` per item, in order. Waits for those that are not there yet. To be asked once."""
+        try:
+            replies = [(self._pool.wait(job), request.raws) for job, request in self.jobs]
+        finally:
+            # Each batch knows what it is part of. Bytes are not to wait until such circles are found.
+            self.jobs.clear()
         return [answer for reply, raws in replies for answer in work.restore(reply, raws)]
 
 
@@ -158,6 +162,11 @@ class Validators(AbstractContextManager["Validators"]):
         for job, _ in begun.jobs:
             self._tasks.put(job)
         return begun
+
+    def make_ready(self) -> None:
+        """Start the processes that are not there yet: work will come soon. One caller at a time, as for ``begin``."""
+        if self._failure is None:
+            self._start()
 
     def help(self) -> bool:
         """Do one batch that waits for a worker here and now; false if none waits."""

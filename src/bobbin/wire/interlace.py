@@ -223,6 +223,8 @@ class Decoder:
         self._reads_compressed = False
         self._inflater: Inflater | None = None
         """Of a phase whose lines are compressed."""
+        self._reader: loop.AdvertiseReader | None = None
+        """Of the same phase: has read its lines as far as they have come."""
         self._resource: Resource | None = None
         self._responses: list[Response] = []
         self._response_bytes = 0
@@ -252,6 +254,7 @@ class Decoder:
         ``compressed``: whether blocks of the advertise phase may come compressed.
         """
         self._reads_compressed = compressed
+        self._reader = None
         self._source = source
         self._schema = schema
         self._limits = limits
@@ -309,7 +312,7 @@ class Decoder:
         """Let go of everything that waits: nothing more will be decoded."""
         self._stream.drop()
         self._facts = bytearray()
-        self._inflater = self._resource = None
+        self._inflater = self._reader = self._resource = None
         self._responses = []
         self._response_bytes = 0
 
@@ -353,7 +356,24 @@ class Decoder:
             if self._facts:
                 raise Abort(Reason.MALFORMED_BLOCK, "a phase has both compressed and other fact lines")
             self._inflater = Inflater(self._stream.fact_bytes_max)
-        self._facts += self._inflater.take(piece)
+            self._reader = self._make_reader()
+        lines = self._inflater.take(piece)
+        self._facts += lines
+        if self._reader is not None:
+            self._reader.take(lines)
+
+    def _make_reader(self) -> loop.AdvertiseReader:
+        assert self._source is not None, "only an advertise block is compressed"
+        return loop.AdvertiseReader(
+            source=self._source,
+            schema=self._schema,
+            records_max=self._records_max,
+            partitions_max=self._limits.max_partition_summaries,
+        )
+
+    @property
+    def _records_max(self) -> int:
+        return self._limits.max_advertisement_records_listed * self._listings
 
     def _take_answers(self, raw: bytes, messages: list[Message]) -> None:
         self._transferring = True
@@ -383,9 +403,9 @@ class Decoder:
         """The block that has just ended. What comes next is not known until the machine has seen it."""
         if self._inflater is not None:
             self._inflater.finish()
-        raw, resource, awaits = bytes(self._facts), self._resource, self._awaits
+        raw, resource, reader, awaits = bytes(self._facts), self._resource, self._reader, self._awaits
         self._facts.clear()
-        self._inflater = self._resource = None
+        self._inflater = self._reader = self._resource = None
         self._awaits = Awaits.NOTHING
         bytes_max = self._limits.max_fact_block_size
         if awaits is Awaits.SETUP or (awaits is Awaits.ADVERTISE and _is_setup(raw, resource)):
@@ -396,12 +416,15 @@ class Decoder:
             return loop.read_request(raw, bytes_max=bytes_max)
         assert awaits is Awaits.ADVERTISE
         assert self._source is not None
+        read = None if reader is None else reader.finish(raw, bytes_max=bytes_max, records_max=self._records_max)
+        if read is not None:
+            return read
         return loop.read_advertise(
             raw,
             source=self._source,
             schema=self._schema,
             bytes_max=bytes_max,
-            records_max=self._limits.max_advertisement_records_listed * self._listings,
+            records_max=self._records_max,
             partitions_max=self._limits.max_partition_summaries,
         )
 

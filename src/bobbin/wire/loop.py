@@ -9,6 +9,7 @@ from operator import lt
 from typing import Final
 
 from bobbin import profile
+from bobbin.errors import PeerError
 from bobbin.facts import block
 from bobbin.facts.block import MalformedBlock
 from bobbin.facts.extract import Fact
@@ -33,6 +34,9 @@ _NOWHERE: Final = ("", 0, "")
 _SHORT: Final = profile.FACT_VALUE_BYTES_MAX // 4
 """No value in a text of so few characters can be too long."""
 _HEAD: Final = f"{ADVERTISED}('"
+_BETWEEN: Final = f"\n{_HEAD}"
+_AT_ONCE_BYTES: Final = 256 * 1024
+"""What is read at a time of a block that is on its way."""
 _ALIKE_MAX: Final = 256
 _WANTED: Final = f"{MAY_REQUEST}('"
 _TICK: Final = f"{TICK_READY}('"
@@ -112,12 +116,70 @@ def read_advertise(
     summaries = _Summaries(partitions_max)
     text = _text(raw, bytes_max)
     if text.startswith(_HEAD) and is_plain(source):
-        number = 0
-        for piece in text[len(_HEAD) : -1].split(f"\n{_HEAD}"):
-            taken = listing.take_quickly(number, piece)
-            number += taken or _read_lines(f"{_HEAD}{piece}", number, listing, summaries)
+        _read_pieces(text[len(_HEAD) : -1].split(_BETWEEN), 0, listing, summaries)
     else:
         _read_lines(text[:-1], 0, listing, summaries)
+    return _advertise(listing, summaries)
+
+
+class AdvertiseReader:
+    """Reads a block of the advertise phase while the rest of it is on its way.
+
+    A long block takes its sender as long to make as it takes to read, so most of it has been read when its end comes.
+    Nothing is judged before that: where anything is not as it usually is, the whole block is read once more by
+    ``read_advertise``, and what that says is what counts.
+    """
+
+    def __init__(self, *, source: Origin, schema: Schema, records_max: int, partitions_max: int) -> None:
+        self._listing: Final = _Listing(source, schema, records_max)
+        self._summaries: Final = _Summaries(partitions_max)
+        self._usual = is_plain(source)
+        """Whether all so far is as it usually is."""
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._rest = ""
+        """From the hash text of a record on, whose last line need not have been read."""
+        self._lines = 0
+
+    def take(self, raw: bytes) -> None:
+        """Lines, or parts of lines, as they come."""
+        self._waiting.append(raw)
+        self._waiting_bytes += len(raw)
+        # At least as much as is looked through for the second time.
+        if self._usual and self._waiting_bytes >= max(_AT_ONCE_BYTES, len(self._rest)):
+            self._usual = self._read(has_ended=False)
+        if not self._usual:
+            self._waiting, self._waiting_bytes, self._rest = [], 0, ""
+            self._listing.records.clear()
+
+    def finish(self, raw: bytes, *, bytes_max: int, records_max: int) -> Advertise | None:
+        """The block, which as a whole is ``raw``; None where it has to be read as a whole."""
+        is_whole = raw.endswith(b"\n") and len(raw) <= bytes_max and raw.count(b"\n") <= lines_max(bytes_max)
+        if not (self._usual and is_whole and self._read(has_ended=True)):
+            return None
+        return _advertise(self._listing, self._summaries) if len(self._listing.records) <= records_max else None
+
+    def _read(self, *, has_ended: bool) -> bool:
+        """Read what waits, but for the last record while there may be more of it; whether it was as usual."""
+        raw = b"".join(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        if not raw.isascii():
+            return False
+        text = self._rest + raw.decode("ascii")
+        if not self._lines and not self._rest:
+            if not text.startswith(_HEAD):
+                return False
+            text = text[len(_HEAD) :]
+        pieces = (text[:-1] if has_ended else text).split(_BETWEEN)
+        self._rest = "" if has_ended else pieces.pop()
+        try:
+            self._lines = _read_pieces(pieces, self._lines, self._listing, self._summaries)
+        except PeerError:
+            return False
+        return True
+
+
+def _advertise(listing: "_Listing", summaries: _Summaries) -> Advertise:
     return Advertise(
         records=tuple(listing.records),
         partitions=tuple(summaries.partitions),
@@ -126,6 +188,15 @@ def read_advertise(
         part=summaries.part.part(),
         tick=summaries.tick.text,
     )
+
+
+def _read_pieces(pieces: list[str], before: int, listing: "_Listing", summaries: _Summaries) -> int:
+    """Read records, each from its hash text on; returns the number of the last line, given that before the first."""
+    number = before
+    for piece in pieces:
+        taken = listing.take_quickly(number, piece)
+        number += taken or _read_lines(f"{_HEAD}{piece}", number, listing, summaries)
+    return number
 
 
 def _read_lines(text: str, before: int, listing: "_Listing", summaries: _Summaries) -> int:

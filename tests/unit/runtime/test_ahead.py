@@ -1,8 +1,10 @@
 """Exchanges whose arrivals are checked elsewhere: order, failure, and what is waited for."""
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -15,8 +17,11 @@ from bobbin.interlace.events import Fate, PersistFailed, Settled
 from bobbin.interlace.limits import Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Delivered
+from bobbin.interlace.ports import Question
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
+from bobbin.interlace.schema import Schema
+from bobbin.policy.claims import ClaimedField
 from bobbin.records.ids import HashText
 from bobbin.records.record import Plex
 from bobbin.runtime import exchange
@@ -31,6 +36,7 @@ from tests.conformance.samples import sealed
 from tests.policy_worlds import EVERYTHING
 from tests.support.byte_streams import until
 from tests.support.exchanges import SetClock, Watched, config, hashes, records
+from tests.unit.runtime.test_decisions import RUNTIME, prepared
 
 SERVICE = Service(chunk_records_max=2, unsettled_records_max=6)
 
@@ -201,6 +207,35 @@ def test_bytes_are_counted_until_they_are_stored() -> None:
     assert storing.size == 0
 
 
+def test_what_was_stored_is_let_go_of_without_a_search_for_circles() -> None:
+    class Knowing:
+        """Keeps what is to be told together with what is to be stored, as worker processes do."""
+
+        def begin_persist(self, effect: Persist, ready: Callable[[], None]) -> Callable[[], tuple[Settled, ...]]:
+            held.append(weakref.ref(ready))
+
+            def finish() -> tuple[Settled, ...]:
+                assert effect.arrivals
+                ready()
+                return ()
+
+            return finish
+
+        def help(self) -> bool:
+            return False
+
+    held: list[weakref.ref[Callable[[], None]]] = []
+    storing = Storing(Knowing(), lambda: None)
+    gc.disable()
+    try:
+        assert storing.begin(_persist(records(1)))
+        assert held[0]() is not None
+        storing.finish()
+        assert held[0]() is None
+    finally:
+        gc.enable()
+
+
 def test_what_is_given_up_counts_no_more() -> None:
     checking = _Checking(Watched([]))
     checking.fails_at = 0
@@ -304,3 +339,20 @@ def test_arrivals_that_wait_for_a_worker_can_be_checked_here(tmp_path: Path) -> 
             assert {one.fate for one in finish()} <= {Fate.STORED, Fate.DUPLICATE}
         assert all(store.have(HashText(one.record)) for one in arrivals)
         assert not StoreHoldings(Decisions(store)).help()
+
+
+def test_workers_start_when_much_is_going_to_be_asked_for(tmp_path: Path) -> None:
+    claim = (ClaimedField("App", "0", "ding"), ClaimedField("Group", "0", "u"))
+    claims: dict[str, tuple[ClaimedField, ...]] = {one.hash: claim for one in records(100)}
+    with (
+        open_store(tmp_path / "records.db", create=True, now=lambda: 0) as store,
+        Validators(1, at_once=False) as validators,
+    ):
+        decisions = Decisions(store)
+        holdings = StoreHoldings(decisions, validators=validators)
+        holdings.begin(prepared(decisions), Schema(names=frozenset({"App", "Group"})), None)
+        few = dict(list(claims.items())[:5])
+        assert len(holdings.evaluate(Question(runtime=RUNTIME, claimed=few)).request_added) == 5
+        assert not validators.process_ids
+        assert len(holdings.evaluate(Question(runtime=RUNTIME, claimed=claims)).request_added) == 95
+        assert len(validators.process_ids) == 1

@@ -70,6 +70,22 @@ def test_batches_can_be_begun_and_their_answers_taken_when_they_are_ready() -> N
         for one in begun:
             assert one is not None
             assert one.answers() == [answer for batch in batches for answer in work.validate_batch(batch)]
+            assert not one.jobs, "bytes that were answered for are let go of"
+
+
+def test_processes_can_be_started_before_there_is_work() -> None:
+    with Validators(1, at_once=False) as pool:
+        pool.make_ready()
+        started = pool.process_ids
+        assert len(started) == 1
+        pool.make_ready()
+        assert pool.begin([[raw(1)]], lambda: None) is not None
+        assert pool.process_ids == started
+    pool.make_ready()
+    assert pool.process_ids == started, "a pool that is closed stays so"
+    with Validators(0) as nobody:
+        nobody.make_ready()
+        assert not nobody.process_ids
 
 
 def test_nothing_is_begun_where_nobody_would_do_it() -> None:
@@ -90,6 +106,7 @@ def test_what_was_begun_at_a_worker_that_dies_is_ready_and_an_error() -> None:
         assert ready.wait(SECONDS_MAX)
         with pytest.raises(ResourceError, match="SIGKILL"):
             begun.answers()
+        assert not begun.jobs
 
 
 def test_a_worker_that_died_is_replaced_for_what_is_begun_after() -> None:

@@ -1,6 +1,7 @@
 """Advertise and request blocks, line by line: what is malformed, what is out of phase, and what reaches a limit."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -56,6 +57,14 @@ def code(reader: Callable[[], object]) -> str:
     with pytest.raises(PeerError) as refused:
         reader()
     return refused.value.code
+
+
+def outcome(reader: Callable[[], object]) -> object:
+    """What was read, or why it was refused and where."""
+    try:
+        return reader()
+    except PeerError as refused:
+        return refused.code, refused.line if isinstance(refused, MalformedBlock) else 0
 
 
 # ---- listings -------------------------------------------------------------------------------------------------------
@@ -222,13 +231,77 @@ def test_both_ways_of_reading_refuse_alike(message: Advertise, data: st.DataObje
         loop._read_lines(loop._text(raw, 10**6)[:-1], 0, listing, summaries)
         return tuple(listing.records), tuple(summaries.partitions)
 
-    def outcome(reader: Callable[[], tuple[object, ...]]) -> tuple[object, ...]:
-        try:
-            return reader()
-        except PeerError as refused:
-            return (refused.code, refused.line if isinstance(refused, MalformedBlock) else 0)
-
     assert outcome(quick) == outcome(slow)
+
+
+# ---- while more is on its way ---------------------------------------------------------------------------------------
+
+
+def in_parts(raw: bytes, cuts: list[int], *, records_max: int = 9, records_max_at_the_end: int = 9) -> Advertise | None:
+    """A block as it is read where its bytes come in pieces."""
+    reader = loop.AdvertiseReader(source=SOURCE, schema=SCHEMA, records_max=records_max, partitions_max=9)
+    for begin, end in pairwise([0, *sorted(cuts), len(raw)]):
+        reader.take(raw[begin:end])
+    return reader.finish(raw, bytes_max=10**6, records_max=records_max_at_the_end)
+
+
+@given(advertises(), st.data())
+def test_a_block_in_parts_is_what_it_is_as_a_whole(message: Advertise, data: st.DataObject) -> None:
+    """ILC-113: whatever the pieces are, and after any edit; or it is left to whoever reads it as a whole."""
+    raw = encoded(message)[:-1]
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(raw)))
+        new = data.draw(st.sampled_from([b"'", b"\\", b"')\n", b"\n", b"0", b"", b"A", b"\xff"]))
+        raw = raw[:at] + new + raw[at + data.draw(st.integers(0, 3)) :]
+    cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_AT_ONCE_BYTES", data.draw(st.sampled_from([1, 100, 10_000])))
+        found = outcome(lambda: in_parts(raw, cuts))
+    whole = outcome(
+        lambda: loop.read_advertise(raw, source=SOURCE, schema=SCHEMA, bytes_max=10**6, records_max=9, partitions_max=9)
+    )
+    assert found in (None, whole)
+
+
+@pytest.mark.parametrize("at_once", [20, 100, 10_000])
+def test_a_usual_block_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(loop, "_AT_ONCE_BYTES", at_once)
+    text = (
+        said(P1)
+        + field(P1, "App")
+        + said(P2)
+        + field(P2, "App")
+        + said(P3)
+        + f"AdvertisementPartition('00','1','{ROOT}')\n"
+    )
+    whole = read(text + TICK)
+    raw = (text + TICK).encode()
+    for size in (1, 7, 50, 500):
+        assert in_parts(raw, list(range(0, len(raw), size))) == whole
+
+
+def test_what_was_read_of_an_unusual_block_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_AT_ONCE_BYTES", 1)
+    good = said(P1) + said(P2)
+    for raw in (
+        good + said(P1) + said(P3),
+        good + "Nothing('x')\n" + said(P3),
+        good + said("\u00e9") + said(P3),
+        TICK + good,
+    ):
+        assert in_parts(raw.encode(), list(range(0, len(raw), 20))) is None
+    reader = loop.AdvertiseReader(source=SOURCE, schema=SCHEMA, records_max=9, partitions_max=9)
+    for line in (said(P1), said(P2), said(P1), said(P3)):
+        reader.take(line.encode())
+    assert not reader._listing.records
+
+
+def test_how_many_records_there_may_be_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_AT_ONCE_BYTES", 1)
+    raw = (said(P1) + said(P2) + said(P3)).encode()
+    assert in_parts(raw, [80, 160], records_max=2) is None, "it is for the whole to say whether they are too many"
+    assert in_parts(raw, [80, 160], records_max_at_the_end=2) is None
+    assert in_parts(raw, [80, 160], records_max=3, records_max_at_the_end=3) == read(raw.decode())
 
 
 # ---- limits ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import apsw
 from bobbin.records import b64a
 from bobbin.records.ids import IdentifierError, Kind
 from bobbin.store.base import Fields, FieldValue
-from bobbin.store.sqlite import coding, facts, refusals, wide
+from bobbin.store.sqlite import coding, facts, refusals, tally, wide
 
 _CHUNK: Final = 8_192
 _NUMBERS: Final = "SELECT id FROM record WHERE key IN carray(?)"
@@ -32,7 +32,11 @@ _Found: TypeAlias = list[FieldValue]
 
 
 def absent(connection: apsw.Connection, records: Collection[str]) -> frozenset[str]:
-    """Those that are neither stored nor refused."""
+    """Those that are neither stored nor refused. The connection's moment must be pinned."""
+    counts = tally.read(connection)
+    if not (counts.refused or any(counts.records().values())):
+        # A new store. Whoever fetches everything into it asks about everything.
+        return frozenset(records)
     left = set(records)
     supply = iter(records)
     while chunk := list(islice(supply, _CHUNK)):
@@ -42,7 +46,8 @@ def absent(connection: apsw.Connection, records: Collection[str]) -> frozenset[s
         here = connection.execute(_HERE, (apsw.carray(keys),)).fetchall()
         if here:
             left.difference_update(wide.hash_texts(*zip(*here, strict=True)))
-        left.difference_update(refusals.reasons(connection, keys))
+        if counts.refused:
+            left.difference_update(refusals.reasons(connection, keys))
     return frozenset(left)
 
 

@@ -38,6 +38,17 @@ def test_chunks_change_nothing(store: SqliteStore, chunk: int, monkeypatch: pyte
     assert store.absent(asked) == {plex(9).hash, "P.x.H3"}
 
 
+def test_in_a_new_store_everything_is_absent_but_what_is_refused(store: SqliteStore) -> None:
+    asked = [plex(1).hash, plex(2).hash, "no name", plex(1).hash]
+    assert store.absent(asked) == set(asked)
+    store.remove(plex(1).hash, reason="test")
+    assert store.absent(asked) == {plex(2).hash, "no name"}
+    store.lift(plex(1).hash)
+    assert store.absent(asked) == set(asked)
+    store.put_records([plex(2)])
+    assert store.absent(asked) == {plex(1).hash, "no name"}
+
+
 def test_names_that_share_a_key_are_told_apart(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_records([plex(1), plex(2)])
     key = coding.key_of_hash(plex(1).hash)
