@@ -14,7 +14,7 @@ from msgspec import structs
 from bobbin.simulator import tangle_keepers
 from bobbin.simulator.batch import run_block
 from bobbin.tangles import judgement, modern, validation
-from bobbin.tangles.accounts import Act, KeyRing
+from bobbin.tangles.accounts import Accounts, Act, KeyRing
 from bobbin.tangles.bloom import Bloom, items_of
 from bobbin.tangles.exchange import Accepted, Credential, Exchange
 from bobbin.tangles.judgement import Judgement, Standing
@@ -57,6 +57,11 @@ def _take_what_is_wrong(self: Standing, message: Message, tangle: MessageId) -> 
 def _every_power(self: KeyRing, key: str, power: Act) -> bool:
     del self, key, power
     return True
+
+
+def _every_power_at_real_peers(self: Accounts, account: MessageId, key: str) -> frozenset[str]:
+    del self, account, key
+    return frozenset(Act)
 
 
 def _no_trails(
@@ -170,6 +175,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "takes what breaks a rule": (Standing, "admit", _take_what_is_wrong),
     "asks nobody for consent": (judgement, "_check_consent", _check_nothing),
     "lets everybody change keys": (KeyRing, "has_power", _every_power),
+    "lets every key add others in nine phases": (Accounts, "interop_powers", _every_power_at_real_peers),
     "looks at no place and no key": (judgement, "check_standing", _check_nothing),
     "sends messages that hang in the air": (modern, "with_trails", _no_trails),
     "sends every branch again": (modern, "with_trails", _everything_again),

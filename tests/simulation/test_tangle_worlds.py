@@ -40,6 +40,7 @@ def test_a_world_is_its_seed_in_every_process() -> None:
         ("takes what breaks a rule", range(12)),
         ("sends messages that hang in the air", range(12)),
         ("lets everybody change keys", range(12)),
+        ("lets every key add others in nine phases", range(36, 40)),
         ("sends no account messages", range(6)),
         ("tells no news", range(6)),
         ("tells news without their account", range(80, 84)),
