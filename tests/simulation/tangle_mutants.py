@@ -96,9 +96,13 @@ def _no_news(self: News, ids: Iterable[MessageId]) -> list[tuple[MessageId, list
     return []
 
 
-def _no_account_with_news(self: News, tangle: MessageId, audience: object, message: Message) -> list[bytes]:
-    del self, tangle, audience, message
+def _no_account_with_news(self: News, tangle: MessageId, message: Message) -> list[bytes]:
+    del self, tangle, message
     return []
+
+
+def _forget_what_was_told(self: News, ids: Iterable[MessageId]) -> None:
+    del self, ids
 
 
 def _newest_of_the_own(local: Range, remote: Range, wish: Wish) -> Range:
@@ -183,6 +187,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "sends no account messages": (Exchange, "account_messages_of", _no_accounts),
     "tells no news": (News, "came", _no_news),
     "tells news without their account": (News, "_account_of", _no_account_with_news),
+    "tells an account again with every message": (News, "tell_accounts", _forget_what_was_told),
     "wants only what is above its own top": (modern, "exact_want_range", _newest_of_the_own),
     "sends the last round only": (Session, "_find_missing", _only_the_last_round),
     "takes a filter for a list": (Exchange, "missing", _take_a_filter_for_a_list),

@@ -6,6 +6,7 @@ stored, all sessions of the node hear of.
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -15,10 +16,11 @@ from bobbin.simulator.network import Direction, Link
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.tangles import modern_frames, phases
 from bobbin.tangles.bloom import Bloom
+from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.goals import GoalKind
-from bobbin.tangles.message import MessageId
+from bobbin.tangles.message import MessageId, decode
 from bobbin.tangles.modern import ModernSession
-from bobbin.tangles.modern_frames import ModernFrame, ModernLimits
+from bobbin.tangles.modern_frames import ModernFrame, ModernLimits, Parcel, id_text
 from bobbin.tangles.phases import Frame, FrameLimits, IdsAndFilter, MessagesAndFilter, WantAndFilter
 from bobbin.tangles.session import Session
 from bobbin.tangles.session_effects import Commit, Effect, Finished, Ignored, Notify, Send
@@ -55,6 +57,8 @@ class TangleEndpoint:
         self.added = 0
         self.useless: Final[list[MessageId]] = []
         """Messages of a tangle that came although they were held."""
+        self.came_along: Final[Counter[MessageId]] = Counter()
+        """Account messages that came with news of other tangles, in the modern mode, and how often."""
         self.filters: Final[dict[tuple[MessageId, int], Bloom]] = {}
         """What this side has said that it holds, by tangle and round."""
         self._timeline: Final = timeline
@@ -83,7 +87,16 @@ class TangleEndpoint:
         except PeerError as error:
             self.give(Undecodable(error.code, str(error)))
             return
+        if isinstance(frame, Parcel) and not frame.run:
+            self._note_along(frame)
         self.give(Received(frame))
+
+    def _note_along(self, news: Parcel) -> None:
+        for text in news.messages:
+            with suppress(InvalidMessage):
+                message = decode(text)
+                if message.is_account and message.depth_in(id_text(news.tangle)) is None:
+                    self.came_along[message.id] += 1
 
     def lose(self) -> None:
         """Nothing more will come: a session lives as long as its link."""

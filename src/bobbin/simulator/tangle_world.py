@@ -401,6 +401,8 @@ class TangleWorld:
             self.tally["messages refused"] += len(end.refused)
             if not all(one.node.honest for one in stream.ends):
                 continue
+            again = [id for id, times in end.came_along.items() if times > 1]
+            self._expect(not again, f"{end.node.name} was told {again[:3]} more than once on one stream")
             odd = set(end.ignored) - _HONEST_IGNORED
             if stream.link.is_up and not end.is_over:
                 self._expect(not odd, f"{end.node.name} blames an honest peer: {sorted(odd)}")

@@ -77,6 +77,7 @@ class ModernConfig(Struct, frozen=True, kw_only=True):
     """This side opened the stream. The two sides number their runs apart."""
     tangles_max: int = 10_000
     told_max: int = 200_000
+    """How many messages, and account messages, are remembered as known to both."""
     turns_max: int = 16
     """How often the two sides may speak in one run."""
     spans: SpanLimits = SpanLimits()
@@ -434,7 +435,8 @@ class ModernSession:
         run.shared_accounts.update(needed)
         pieces = with_trails(structure, lacking, is_held)
         run.sent += len(needed) + len(pieces)
-        self._news.tell(tangle, [*needed, *(id for id, _ in pieces)])
+        self._news.tell(tangle, [id for id, _ in pieces])
+        self._news.tell_accounts(needed)
         return list(parcels_of(self._library, needed, pieces))
 
     def _surely_had(self, credentials: Iterable[Credential]) -> set[MessageId]:
@@ -479,7 +481,7 @@ class ModernSession:
         listens = run.remote_wish is not None
         if agreed and listens:
             index = self._library.depths(tangle)
-            self._news.tell(tangle, self._surely_had(index.credentials_below(index.top + 1)))
+            self._news.tell_accounts(self._surely_had(index.credentials_below(index.top + 1)))
         for texts in self._news.serve(tangle, listens=listens):
             self._announce(tangle, texts)
         # Only this side knows what it could not take, so it is the one to ask for what proves it.

@@ -74,6 +74,43 @@ def test_an_account_goes_along_once_where_the_peer_may_not_have_it() -> None:
     assert news.came([known.id]) == [(thread[0].id, [known.raw])]
 
 
+def test_an_account_goes_along_once_on_a_stream_whatever_the_tangle() -> None:
+    author, other = Author(), Author("bob")
+    threads = [[author.say(text)] for text in ("one", "two")]
+    replies = [other.say("reply", Tangle(thread[0].id, thread)) for thread in threads]
+    everything = [*author.account_messages, *other.account_messages, *replies]
+    news = News(Exchange(store_of([*everything, *threads[0], *threads[1]], {})), 100, whole_accounts=True)
+    for thread in threads:
+        news.serve(thread[0].id, listens=True)
+    first, second = (thread[0].id for thread in threads)
+    assert news.came([replies[0].id]) == [(first, [other.account.raw, replies[0].raw])]
+    assert news.came([replies[1].id]) == [(second, [replies[1].raw])]
+
+
+def test_an_account_that_came_from_the_peer_does_not_go_back() -> None:
+    author, other = Author(), Author("bob")
+    threads = [[author.say(text)] for text in ("one", "two")]
+    reply = other.say("reply", Tangle(threads[1][0].id, threads[1]))
+    everything = [*author.account_messages, *other.account_messages, *threads[0], *threads[1], reply]
+    news = News(Exchange(store_of(everything, {})), 100, whole_accounts=True)
+    for thread in threads:
+        news.serve(thread[0].id, listens=True)
+    news.hear(threads[0][0].id, other.account_messages)
+    assert news.came([reply.id]) == [(threads[1][0].id, [reply.raw])]
+
+
+def test_what_is_remembered_is_bounded_over_all_tangles() -> None:
+    author = Author()
+    feeds = [author.line(4, domain) for domain in ("post", "chess", "go_moves")]
+    news = News(Exchange(store_of([*author.account_messages, *feeds[0], *feeds[1], *feeds[2]], {})), 5)
+    for feed in feeds:
+        news.serve(feed[0].id, listens=True)
+        news.tell(feed[0].id, [message.id for message in feed])
+        news.tell_accounts([message.id for message in feed])
+        news.check()
+    assert len(news._told) == len(news._told_accounts) == 5
+
+
 def test_memory_is_bounded() -> None:
     author = Author()
     messages = author.line(5)
