@@ -105,6 +105,11 @@ def _forget_what_was_told(self: News, ids: Iterable[MessageId]) -> None:
     del self, ids
 
 
+def _never_bulky(self: News, account: list[Message]) -> bool:
+    del self, account
+    return False
+
+
 def _newest_of_the_own(local: Range, remote: Range, wish: Wish) -> Range:
     if isinstance(wish, WantNewest) and not local.is_empty:
         return Range(local.high + 1, remote.high) if remote.high > local.high else EMPTY
@@ -188,6 +193,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "tells no news": (News, "came", _no_news),
     "tells news without their account": (News, "_account_of", _no_account_with_news),
     "tells an account again with every message": (News, "tell_accounts", _forget_what_was_told),
+    "sends news of any length": (News, "_is_bulky", _never_bulky),
     "wants only what is above its own top": (modern, "exact_want_range", _newest_of_the_own),
     "sends the last round only": (Session, "_find_missing", _only_the_last_round),
     "takes a filter for a list": (Exchange, "missing", _take_a_filter_for_a_list),

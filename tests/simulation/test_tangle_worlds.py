@@ -45,6 +45,7 @@ def test_a_world_is_its_seed_in_every_process() -> None:
         ("tells no news", range(6)),
         ("tells news without their account", range(80, 84)),
         ("tells an account again with every message", range(6)),
+        ("sends news of any length", range(93, 94)),
         ("sends the last round only", range(6)),
         ("drops what is deepest", range(6)),
         ("keeps a finished run", range(6)),

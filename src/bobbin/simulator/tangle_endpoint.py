@@ -5,7 +5,7 @@ stored, all sessions of the node hear of.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -59,6 +59,8 @@ class TangleEndpoint:
         """Messages of a tangle that came although they were held."""
         self.came_along: Final[Counter[MessageId]] = Counter()
         """Account messages that came with news of other tangles, in the modern mode, and how often."""
+        self.along_bytes = 0
+        """Of those that came with one message, at most."""
         self.filters: Final[dict[tuple[MessageId, int], Bloom]] = {}
         """What this side has said that it holds, by tangle and round."""
         self._timeline: Final = timeline
@@ -92,11 +94,22 @@ class TangleEndpoint:
         self.give(Received(frame))
 
     def _note_along(self, news: Parcel) -> None:
+        size = 0
         for text in news.messages:
             with suppress(InvalidMessage):
                 message = decode(text)
                 if message.is_account and message.depth_in(id_text(news.tangle)) is None:
                     self.came_along[message.id] += 1
+                    size += len(text)
+        self.along_bytes = max(self.along_bytes, size)
+
+    def wrong_news(self, other: "TangleEndpoint") -> Iterator[str]:
+        """What news came that the other end, which is honest, should not have told like that."""
+        again = [id for id, times in self.came_along.items() if times > 1]
+        if again:
+            yield f"{self.node.name} was told {again[:3]} more than once on one stream"
+        if isinstance(other.session, ModernSession) and self.along_bytes > other.session.config.news_bytes_max:
+            yield f"{self.node.name} was sent {self.along_bytes} bytes of accounts with one message"
 
     def lose(self) -> None:
         """Nothing more will come: a session lives as long as its link."""

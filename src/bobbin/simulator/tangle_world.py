@@ -40,6 +40,7 @@ from bobbin.tangles.goals import Goal, GoalKind, parse_goal
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern import ModernConfig, ModernSession
 from bobbin.tangles.modern_frames import ModernFrame
+from bobbin.tangles.modern_parcels import PARCEL_BYTES
 from bobbin.tangles.modern_turns import SpanLimits
 from bobbin.tangles.phases import Frame
 from bobbin.tangles.session import Session, SessionConfig
@@ -277,7 +278,10 @@ class TangleWorld:
         session: Session | ModernSession
         if self.shape.modes[number]:
             spans = SpanLimits(more_max=random.choice((0, 4)), symbols_max=random.choice((40, 1 << 18)))
-            config = ModernConfig(secret=random.randbytes(32), dialler=dialler, spans=spans, checking=True)
+            # Room for one account message, or for more than there are.
+            room = 1000 if spans.more_max else PARCEL_BYTES
+            secret = random.randbytes(32)
+            config = ModernConfig(secret=secret, dialler=dialler, spans=spans, news_bytes_max=room, checking=True)
             session = ModernSession(config, node.keeper.modern_library)
         else:
             phases = SessionConfig(size_by_count=self.shape.size_by_count, checking=True)
@@ -401,8 +405,8 @@ class TangleWorld:
             self.tally["messages refused"] += len(end.refused)
             if not all(one.node.honest for one in stream.ends):
                 continue
-            again = [id for id, times in end.came_along.items() if times > 1]
-            self._expect(not again, f"{end.node.name} was told {again[:3]} more than once on one stream")
+            for wrong in end.wrong_news(stream.ends[1 - stream.ends.index(end)]):
+                self._fail(wrong)
             odd = set(end.ignored) - _HONEST_IGNORED
             if stream.link.is_up and not end.is_over:
                 self._expect(not odd, f"{end.node.name} blames an honest peer: {sorted(odd)}")

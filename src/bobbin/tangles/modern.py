@@ -42,7 +42,7 @@ from bobbin.tangles.modern_frames import (
     wire_wish,
     wish_of,
 )
-from bobbin.tangles.modern_parcels import parcels_of, sort_accounts, with_trails
+from bobbin.tangles.modern_parcels import PARCEL_BYTES, parcels_of, sort_accounts, with_trails
 from bobbin.tangles.modern_spans import cut, pack, unpack
 from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import ModernLibrary, SpanLimits, SpanWork
@@ -78,6 +78,8 @@ class ModernConfig(Struct, frozen=True, kw_only=True):
     tangles_max: int = 10_000
     told_max: int = 200_000
     """How many messages, and account messages, are remembered as known to both."""
+    news_bytes_max: int = PARCEL_BYTES
+    """Of account messages that go along with a message that came to be after a run."""
     turns_max: int = 16
     """How often the two sides may speak in one run."""
     spans: SpanLimits = SpanLimits()
@@ -95,7 +97,7 @@ class ModernSession:
         self.config: Final = config
         self._library: Final = library
         self._exchange: Final = Exchange(library)
-        self._news: Final = News(self._exchange, config.told_max, whole_accounts=True)
+        self._news: Final = News(self._exchange, config.told_max, whole_accounts=True, bytes_max=config.news_bytes_max)
         self._work: Final = SpanWork(config.spans, library)
         self._runs: dict[tuple[MessageId, Role], ModernRun] = {}
         self._known: dict[MessageId, Range] = {}
@@ -124,6 +126,7 @@ class ModernSession:
             case Added(messages):
                 for tangle, texts in self._news.came(messages):
                     self._announce(tangle, texts)
+                self._open_for_bulky()
             case _:
                 assert_never(event)
         if self.config.checking:
@@ -491,6 +494,7 @@ class ModernSession:
             self._open(tangle, attempt=run.attempt + 1)
         elif run.role is Role.ANSWERER and needs_accounts:
             self._open(tangle, attempt=1)
+        self._open_for_bulky()
 
     def _agrees(self, tangle: MessageId, run: ModernRun, root: bytes | None) -> bool | None:
         """Whether both hold the same, where that is known and has to be, or is so though it need not be."""
@@ -532,6 +536,16 @@ class ModernSession:
                 turns=run.turns,
             )
         )
+
+    # ---- news -----------------------------------------------------------------------------------------------------
+
+    def _open_for_bulky(self) -> None:
+        """What does not go into one parcel with its account is no news: a run brings it, in as many as it takes."""
+        for tangle, id in self._news.take_bulky():
+            if any((tangle, role) in self._runs for role in Role):
+                self._news.wait(tangle, id)
+            else:
+                self._open(tangle)
 
     # ---- effects --------------------------------------------------------------------------------------------------
 

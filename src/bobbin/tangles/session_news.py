@@ -26,11 +26,17 @@ class _Audience:
 class News:
     """The news of one stream, for all its tangles."""
 
-    def __init__(self, exchange: Exchange, told_max: int, *, whole_accounts: bool = False) -> None:
-        """``whole_accounts``: every account message goes along that the peer is not known to have."""
+    def __init__(
+        self, exchange: Exchange, told_max: int, *, whole_accounts: bool = False, bytes_max: int | None = None
+    ) -> None:
+        """``whole_accounts``: every account message goes along that the peer is not known to have.
+
+        ``bytes_max``: of account messages that go along with one message. What needs more is left to a run.
+        """
         self._exchange: Final = exchange
         self._told_max: Final = told_max
         self._whole_accounts: Final = whole_accounts
+        self._bytes_max: Final = bytes_max
         self._audiences: dict[MessageId, _Audience] = {}
         self._told: dict[tuple[MessageId, MessageId], None] = {}
         """What both sides are known to have, each in a tangle. The oldest goes first."""
@@ -38,6 +44,7 @@ class News:
         """The same for account messages, whichever tangle they went along with."""
         self._fresh_accounts: dict[MessageId, None] = {}
         """Account messages that came while this stream was open: a later message may need one."""
+        self._bulky: list[tuple[MessageId, MessageId]] = []
 
     def follow(self, tangle: MessageId) -> None:
         """A run on a tangle has begun: what comes from now on is noted."""
@@ -85,11 +92,21 @@ class News:
                 if audience is None:
                     continue
                 if not audience.listens:
-                    audience.waiting[id] = None
-                    self._bound(audience.waiting)
+                    self.wait(tangle, id)
                 elif texts := self._news(tangle, audience, id):
                     out.append((tangle, texts))
         return out
+
+    def wait(self, tangle: MessageId, id: MessageId) -> None:
+        """A message of a tangle that is followed goes out when the next run on that tangle is over."""
+        waiting = self._audiences[tangle].waiting
+        waiting[id] = None
+        self._bound(waiting)
+
+    def take_bulky(self) -> list[tuple[MessageId, MessageId]]:
+        """What would have been news, by tangle, and has too long an account for that; each is given once."""
+        bulky, self._bulky = self._bulky, []
+        return bulky
 
     def _news(self, tangle: MessageId, audience: _Audience, id: MessageId) -> list[bytes]:
         message = self._exchange.message(id)
@@ -99,13 +116,15 @@ class News:
         if structure is None or id not in structure:
             # In the modern mode, what breaks a rule of it is held and not offered.
             return []
-        texts = [*self._account_of(tangle, message), message.raw]
+        account = self._account_of(tangle, message)
+        if self._is_bulky(account):
+            self._bulky.append((tangle, id))
+            return []
         self.tell(tangle, (id,))
-        if message.is_account:
-            self.tell_accounts((id,))
-        return texts
+        self.tell_accounts(one.id for one in (*account, message) if one.is_account)
+        return [one.raw for one in (*account, message)]
 
-    def _account_of(self, tangle: MessageId, message: Message) -> list[bytes]:
+    def _account_of(self, tangle: MessageId, message: Message) -> list[Message]:
         """Account messages that the peer needs for this one and cannot have: a key that is new, for its first message.
 
         Or all that it may not have: somebody writes here for the first time, and their account is older than the
@@ -120,8 +139,10 @@ class News:
         ]
         if not self._whole_accounts:
             needed = [id for id in needed if id in self._fresh_accounts]
-        self.tell_accounts(needed)
-        return [held.raw for held in map(self._exchange.message, needed) if held is not None]
+        return [held for held in map(self._exchange.message, needed) if held is not None]
+
+    def _is_bulky(self, account: list[Message]) -> bool:
+        return self._bytes_max is not None and sum(len(one.raw) for one in account) > self._bytes_max
 
     def _bound(self, ids: dict[_Id, None]) -> None:
         """Forget the oldest. What waited so long is found by the next run."""
