@@ -444,22 +444,19 @@ class ModernSession:
 
     def _surely_had(self, credentials: Iterable[Credential]) -> set[MessageId]:
         """The account messages behind what both sides have: what the tips build on, and not what stands beside them."""
-        tips: dict[str, set[MessageId]] = {}
-        for account, ends in credentials:
-            tips.setdefault(account, set()).update(ends or ())
         found: set[MessageId] = set()
-        for account, some in tips.items():
+        for account, some in _tips(credentials).items():
             structure = self._exchange.structure(account)
             if structure is not None:
                 found |= some | structure.ancestors(some)
         return found
 
     def _lacks_accounts(self, tangle: MessageId) -> bool:
-        """Whether messages are held that name account messages which are not."""
+        """Whether messages are held of which the account is not: the tips that they name, and all that these build on."""
         index = self._library.depths(tangle)
-        for account, tips in index.credentials_below(index.top + 1):
-            structure = self._exchange.structure(account) if tips else None
-            if tips and (structure is None or any(tip not in structure for tip in tips)):
+        for account, tips in _tips(index.credentials_below(index.top + 1)).items():
+            structure = self._exchange.structure(account)
+            if structure is None or not all(map(structure.has_data, tips | structure.ancestors(tips))):
                 return True
         return False
 
@@ -564,6 +561,15 @@ class ModernSession:
 
     def _ignore(self, tangle: MessageId | None, reason: str, detail: str) -> None:
         self._notify(Ignored(tangle=tangle, reason=reason, detail=detail))
+
+
+def _tips(credentials: Iterable[Credential]) -> dict[str, set[MessageId]]:
+    """By account, the tips that some messages name."""
+    found: dict[str, set[MessageId]] = {}
+    for account, tips in credentials:
+        if tips:
+            found.setdefault(account, set()).update(tips)
+    return found
 
 
 def _needs_accounts(run: ModernRun) -> bool:

@@ -220,10 +220,11 @@ def test_a_side_that_wants_nothing_asks_for_no_account_and_is_sent_none(opener: 
     assert not any(side.ignored for side in pair.sides)
 
 
+@pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("goal", ["all", "newest-2"])
 @pytest.mark.parametrize("opener", [0, 1])
-def test_a_side_that_has_an_account_with_a_gap_gets_what_is_missing_in_it(opener: int, goal: str) -> None:
-    """The tip is there, and one of the two messages that it builds on is not: only whoever refuses something knows."""
+def test_a_side_that_has_an_account_with_a_gap_gets_what_is_missing_in_it(opener: int, goal: str, count: int) -> None:
+    """The tip is there, and one of the two messages that it builds on is not, whether or not anything else is new."""
     author = Author("frank")
     first = author.account_messages[0]
     keys = [Keypair.from_words(f"frank's key {number}") for number in range(3)]
@@ -240,7 +241,7 @@ def test_a_side_that_has_an_account_with_a_gap_gets_what_is_missing_in_it(opener
         place = [Tangle(thread[0].id, thread)] if thread else []
         thread.append(compose.post(keys[2], {"text": f"{number}"}, account=account, domain="thread", tangles=place))
     tangle = thread[0].id
-    reader = store_of([first, branches[0], tip, *thread[:2]], {tangle: goal})
+    reader = store_of([first, branches[0], tip, *thread[:count]], {tangle: goal})
     pair = modern_pair(reader, store_of([first, *branches, tip, *thread], {tangle: "all"}))
     sync(pair, tangle, opener)
     assert all(reader.standing.is_full(tangle, message.id) for message in thread)
