@@ -17,7 +17,7 @@ from bobbin.tangles import judgement, modern, validation
 from bobbin.tangles.accounts import Accounts, Act, KeyRing
 from bobbin.tangles.bloom import Bloom, items_of
 from bobbin.tangles.exchange import Accepted, Credential, Exchange
-from bobbin.tangles.judgement import Judgement, Standing
+from bobbin.tangles.judgement import Judgement, Mark, Spot, Standing
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_index import DepthIndex
@@ -52,6 +52,13 @@ def _take_what_is_wrong(self: Standing, message: Message, tangle: MessageId) -> 
 
     judged = self.judge(message, tangle)
     return FULL if judged.rule is not None else judged
+
+
+def _offer_what_others_refuse(
+    self: Standing, message: Message, tangle: MessageId, missing: frozenset[Spot]
+) -> Judgement:
+    del self, message, tangle
+    return Judgement(Mark.WAITING, missing=missing)
 
 
 def _every_power(self: KeyRing, key: str, power: Act) -> bool:
@@ -182,6 +189,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "looks at no data": (validation, "check_data", _check_nothing),
     "validates nothing in the modern mode": (Standing, "admit", _judge_only),
     "takes what breaks a rule": (Standing, "admit", _take_what_is_wrong),
+    "offers what others must refuse": (Standing, "_judge_unproven", _offer_what_others_refuse),
     "asks nobody for consent": (judgement, "_check_consent", _check_nothing),
     "lets everybody change keys": (KeyRing, "has_power", _every_power),
     "lets every key add others in nine phases": (Accounts, "interop_powers", _every_power_at_real_peers),

@@ -153,5 +153,5 @@ def _is_goal(
     depths = [found for other in messages.values() if (found := other.depth_in(tangle)) is not None]
     if goal.kind is GoalKind.NEWEST:
         return depth > max(depths) - goal.count
-    least = needed_from(keeper, view_of(keeper, tangle, modern=False))
+    least = needed_from(keeper, view_of(keeper, tangle))
     return least is not None and depth >= least

@@ -174,17 +174,19 @@ class TangleEndpoint:
     def _held_already(self, commit: Commit) -> list[MessageId]:
         """What has come for nothing.
 
-        Of a tangle without its root nothing counts as held. And who wants only a part of a tangle has not said what
-        else it has, so what leads from there to the root may come again, without data.
+        Of a tangle without its root nothing counts as held, nor what the modern mode does not see. And who wants only a
+        part of a tangle has not said what else it has, so what leads from there to the root may come again, without
+        data.
         """
         keeper = self.node.keeper
         if keeper.tangle(commit.tangle).root is None:
             return []
         goal = keeper.goal(commit.tangle)
         wants_all = goal is not None and goal.kind is GoalKind.ALL
+        structure = (keeper.modern_library if commit.modern else keeper.library).tangle(commit.tangle)
         found: list[MessageId] = []
         for message in commit.messages:
-            held = keeper.message(message.id)
+            held = keeper.message(message.id) if structure is not None and message.id in structure else None
             if held is None or message.is_account or not (message.has_data or wants_all):
                 continue
             if held.has_data or not message.has_data:

@@ -32,7 +32,7 @@ from bobbin.simulator.tangle_hostile import Hostile, encode
 from bobbin.simulator.tangle_keepers import DiskKeeper, Keeper, MemoryKeeper
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.simulator.tangle_people import DICT, FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven
+from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven, view_of
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.simulator.world import Broken
 from bobbin.tangles.errors import Rule
@@ -475,8 +475,10 @@ class TangleWorld:
         self._expect_honest(stream)
 
     def _expect_met(self, number: int, stream: _Stream) -> None:
-        """Every goal of both ends is met, as far as the other end can."""
+        """Every goal of both ends is met, as far as the other end can, and nothing is offered for ever."""
         for end, other in (stream.ends, stream.ends[::-1]):
+            vain = sorted(end.refused) if self.shape.modes[number] else []
+            self._expect(not vain, f"{end.node.name} was offered {vain[:3]} again, which it must refuse")
             for tangle in self._tangles():
                 if self.shape.modes[number]:
                     wrong = owed(end.node.keeper, other.node.keeper, tangle, self.truth)
@@ -496,9 +498,7 @@ class TangleWorld:
             if not all(_wants_all(node, tangle) for node in nodes):
                 continue
             held = [
-                {id for id in node.keeper.tangle(tangle) if self.truth.is_full(tangle, id)}
-                if node.keeper.tangle(tangle).root is not None
-                else set()
+                {id for id in view_of(node.keeper, tangle, self.truth) if self.truth.is_full(tangle, id)}
                 for node in nodes
             ]
             self._expect(all(one == held[0] for one in held), f"the nodes have not the same of {tangle}")

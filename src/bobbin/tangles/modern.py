@@ -452,7 +452,7 @@ class ModernSession:
         return found
 
     def _lacks_accounts(self, tangle: MessageId) -> bool:
-        """Whether messages are held of which the account is not: the tips that they name, and all that these build on."""
+        """Whether messages are held of which the account is not: the tips that they name, and what these build on."""
         index = self._library.depths(tangle)
         for account, tips in _tips(index.credentials_below(index.top + 1)).items():
             structure = self._exchange.structure(account)
