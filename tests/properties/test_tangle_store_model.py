@@ -12,7 +12,6 @@ from bobbin.store.tangles import Level
 from bobbin.tangles import accounts, compose
 from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.goals import Goal, GoalKind
-from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message
@@ -55,7 +54,7 @@ def check(model: MemoryStore, store: TangleStore, messages: list[Message]) -> No
         sound = {
             id
             for id in model.tangle(root)
-            if (judged := model.standing.judgement(root, id)) is None or judged.mark is not Mark.INTEROP
+            if (judged := model.standing.judgement(root, id)) is None or judged.is_offered
         }
         assert set(store.shelf.sound(root)) == sound
 

@@ -14,10 +14,10 @@ from msgspec import structs
 from bobbin.simulator import tangle_keepers
 from bobbin.simulator.batch import run_block
 from bobbin.tangles import judgement, modern, validation
-from bobbin.tangles.accounts import Act, KeyRing
+from bobbin.tangles.accounts import Accounts, Act, KeyRing
 from bobbin.tangles.bloom import Bloom, items_of
 from bobbin.tangles.exchange import Accepted, Credential, Exchange
-from bobbin.tangles.judgement import Judgement, Standing
+from bobbin.tangles.judgement import Judgement, Mark, Spot, Standing
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_index import DepthIndex
@@ -54,9 +54,21 @@ def _take_what_is_wrong(self: Standing, message: Message, tangle: MessageId) -> 
     return FULL if judged.rule is not None else judged
 
 
+def _offer_what_others_refuse(
+    self: Standing, message: Message, tangle: MessageId, missing: frozenset[Spot]
+) -> Judgement:
+    del self, message, tangle
+    return Judgement(Mark.WAITING, missing=missing)
+
+
 def _every_power(self: KeyRing, key: str, power: Act) -> bool:
     del self, key, power
     return True
+
+
+def _every_power_at_real_peers(self: Accounts, account: MessageId, key: str) -> frozenset[str]:
+    del self, account, key
+    return frozenset(Act)
 
 
 def _no_trails(
@@ -91,9 +103,18 @@ def _no_news(self: News, ids: Iterable[MessageId]) -> list[tuple[MessageId, list
     return []
 
 
-def _no_account_with_news(self: News, tangle: MessageId, audience: object, message: Message) -> list[bytes]:
-    del self, tangle, audience, message
+def _no_account_with_news(self: News, tangle: MessageId, message: Message) -> list[bytes]:
+    del self, tangle, message
     return []
+
+
+def _forget_what_was_told(self: News, ids: Iterable[MessageId]) -> None:
+    del self, ids
+
+
+def _never_bulky(self: News, account: list[Message]) -> bool:
+    del self, account
+    return False
 
 
 def _newest_of_the_own(local: Range, remote: Range, wish: Wish) -> Range:
@@ -168,8 +189,10 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "looks at no data": (validation, "check_data", _check_nothing),
     "validates nothing in the modern mode": (Standing, "admit", _judge_only),
     "takes what breaks a rule": (Standing, "admit", _take_what_is_wrong),
+    "offers what others must refuse": (Standing, "_judge_unproven", _offer_what_others_refuse),
     "asks nobody for consent": (judgement, "_check_consent", _check_nothing),
     "lets everybody change keys": (KeyRing, "has_power", _every_power),
+    "lets every key add others in nine phases": (Accounts, "interop_powers", _every_power_at_real_peers),
     "looks at no place and no key": (judgement, "check_standing", _check_nothing),
     "sends messages that hang in the air": (modern, "with_trails", _no_trails),
     "sends every branch again": (modern, "with_trails", _everything_again),
@@ -177,6 +200,8 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "sends no account messages": (Exchange, "account_messages_of", _no_accounts),
     "tells no news": (News, "came", _no_news),
     "tells news without their account": (News, "_account_of", _no_account_with_news),
+    "tells an account again with every message": (News, "tell_accounts", _forget_what_was_told),
+    "sends news of any length": (News, "_is_bulky", _never_bulky),
     "wants only what is above its own top": (modern, "exact_want_range", _newest_of_the_own),
     "sends the last round only": (Session, "_find_missing", _only_the_last_round),
     "takes a filter for a list": (Exchange, "missing", _take_a_filter_for_a_list),

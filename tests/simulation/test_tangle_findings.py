@@ -134,15 +134,16 @@ def test_a_key_of_another_branch_of_the_account_comes_along(opener: int, goal: s
 
 @pytest.mark.parametrize("opener", [0, 1])
 def test_a_run_that_is_repeated_sends_no_account_to_a_side_that_wants_nothing(opener: int) -> None:
-    # What one side offers was written with a key of which neither has the message, so the other cannot take it. It
-    # asked again and sent all its account messages along, as repeated runs do, to somebody who had no goal.
+    # What one side has proven was written with a key of which it has let the message go, so the other cannot take it.
+    # It asked again and sent all its account messages along, as repeated runs do, to somebody who had no goal.
     author = Author()
     star = author.star(1)
     tangle = star[0].id
     known = [*author.account_messages]
-    author.add_key("of which nobody was told")
+    gone = author.add_key("of which nobody was told")
     beside = author.say("beside", Tangle(tangle, star[:1]))
-    giver = store_of([*known, *star, beside], {})
+    giver = store_of([*known, gone, *star, beside], {})
+    giver.delete(gone.id)
     taker = store_of([*known, *star], {tangle: "all"})
     pair = modern_pair(giver, taker)
     sync(pair, tangle, opener)

@@ -1,8 +1,8 @@
 """What a sync session reads of the tangles of a store, at one of the two levels.
 
-A session with a real pzp peer sees everything that is held. One in the modern mode does not see what breaks a rule of
-that mode, so nothing of it is ever offered there. What merely cannot be proven yet it sees: the other side may have
-what is lacking, and judges for itself.
+A session with a real pzp peer sees everything that is held. One in the modern mode does not see what another node would
+refuse by the rules of that mode, so nothing of it is ever offered there. What merely lacks predecessors it sees: the
+other side may have them, and judges for itself.
 """
 
 from collections.abc import Collection, Sequence

@@ -20,7 +20,7 @@ from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.exchange import Credential
 from bobbin.tangles.ghosts import Ghosts
 from bobbin.tangles.goals import Goal, parse_goal
-from bobbin.tangles.judgement import FULL, Mark, Spot, Standing
+from bobbin.tangles.judgement import FULL, Judgement, Mark, Spot, Standing
 from bobbin.tangles.message import ANY, SELF, Message, MessageId, Place, decode
 from bobbin.tangles.tangle import Tangle
 
@@ -98,12 +98,12 @@ class _Loaded:
         self.proven: Final = _Part(self.structure)
         """Without what is not proven in it."""
         self.sound: Final = _Part(self.structure)
-        """Without what breaks a rule of the modern mode; what waits to be proven is in it."""
+        """Without what nobody takes by the rules of the modern mode; what waits to be proven is in it."""
 
-    def note(self, id: MessageId, mark: Mark) -> None:
+    def note(self, id: MessageId, judgement: Judgement) -> None:
         """How a message counts in it."""
-        self.proven.put(id, out=mark is not Mark.FULL)
-        self.sound.put(id, out=mark is Mark.INTEROP)
+        self.proven.put(id, out=judgement.mark is not Mark.FULL)
+        self.sound.put(id, out=not judgement.is_offered)
 
     def add(self, message: Message) -> None:
         """A message comes into it, or its data."""
@@ -326,7 +326,7 @@ class Shelf:
         changed = self.standing.came(message)
         for spot, judgement in changed:
             if spot.tangle in self._loaded:
-                self._loaded[spot.tangle].note(spot.message, judgement.mark)
+                self._loaded[spot.tangle].note(spot.message, judgement)
         return [(spot, judgement.mark) for spot, judgement in changed]
 
     def erase(self, message: Message) -> Message:
@@ -408,7 +408,7 @@ class Shelf:
                 self._enter_structure(loaded, draft)
                 judgement = self.standing.judgement(root, draft.id)
                 if judgement is not None:
-                    loaded.note(draft.id, judgement.mark)
+                    loaded.note(draft.id, judgement)
         marked.sort(key=lambda id: loaded.structure.depth(id) or 0)
         return [Spot(root, id) for id in marked]
 
@@ -435,7 +435,7 @@ class Shelf:
         self._enter_structure(loaded, message)
         if level is Level.MODERN:
             self.standing.restore(Spot(loaded.structure.id, message.id), FULL)
-            loaded.note(message.id, Mark.FULL)
+            loaded.note(message.id, FULL)
         else:
             self._judge([Spot(loaded.structure.id, message.id)])
 
@@ -466,7 +466,7 @@ class Shelf:
         for spot, judgement in self.standing.judge_again(reversed(spots)):
             loaded = self._loaded.get(spot.tangle)
             if loaded is not None:
-                loaded.note(spot.message, judgement.mark)
+                loaded.note(spot.message, judgement)
             if judgement.mark is Mark.FULL and spot.message not in self._drafts:
                 self.unwritten.add(spot)
 

@@ -28,7 +28,7 @@ def audit(
     held = keeper.snapshot()
     keys = {person.account: {key.public for key in person.keys} for person in people}
     if not modern:
-        _add_without_consent(keys, map(decode, held.values()))
+        yield from _add_by_power(keys, people, map(decode, held.values()))
     for id, raw in held.items():
         message = decode(raw)
         if message.id != id:
@@ -48,15 +48,27 @@ def audit(
         yield from _audit_marks(keeper, truth, message)
 
 
-def _add_without_consent(keys: dict[MessageId, set[str]], messages: Iterable[Message]) -> None:
-    """Nine phases ask nobody whether a key has agreed to be added, as real peers do not: it signs for the account."""
-    for message in messages:
-        for account in message.places:
-            action = account_action(message)
-            if message.is_account and action is not None and message.sigkey in keys.get(account, ()):
-                act, key, _, _ = action
-                if act == "add" and key is not None:
-                    keys[account].add(key)
+def _add_by_power(keys: dict[MessageId, set[str]], people: list[Person], messages: Iterable[Message]) -> Iterator[str]:
+    """Nine phases ask nobody whether a key has agreed to be added, as real peers do not: it signs for the account.
+
+    They do ask whether whoever adds it was ever given the power to. Gives what was added by somebody else.
+    """
+    adders = {person.account: {person.keys[0].public} for person in people}
+    left = [
+        (message, account, action)
+        for message in messages
+        if message.is_account and (action := account_action(message)) is not None and action[0] == "add"
+        for account in message.places
+    ]
+    while granted := [one for one in left if one[0].sigkey in adders.get(one[1], ())]:
+        left = [one for one in left if one not in granted]
+        for _, account, (_, key, powers, _) in granted:
+            if key is not None:
+                keys[account].add(key)
+                if "add" in powers:
+                    adders[account].add(key)
+    for message, _, _ in left:
+        yield f"{message.id} is kept, and adds a key by one that may not"
 
 
 def _stands_somewhere(message: Message) -> bool:
@@ -141,5 +153,5 @@ def _is_goal(
     depths = [found for other in messages.values() if (found := other.depth_in(tangle)) is not None]
     if goal.kind is GoalKind.NEWEST:
         return depth > max(depths) - goal.count
-    least = needed_from(keeper, view_of(keeper, tangle, modern=False))
+    least = needed_from(keeper, view_of(keeper, tangle))
     return least is not None and depth >= least

@@ -5,7 +5,8 @@ stored, all sessions of the node hear of.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -15,10 +16,11 @@ from bobbin.simulator.network import Direction, Link
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.tangles import modern_frames, phases
 from bobbin.tangles.bloom import Bloom
+from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.goals import GoalKind
-from bobbin.tangles.message import MessageId
+from bobbin.tangles.message import MessageId, decode
 from bobbin.tangles.modern import ModernSession
-from bobbin.tangles.modern_frames import ModernFrame, ModernLimits
+from bobbin.tangles.modern_frames import ModernFrame, ModernLimits, Parcel, id_text
 from bobbin.tangles.phases import Frame, FrameLimits, IdsAndFilter, MessagesAndFilter, WantAndFilter
 from bobbin.tangles.session import Session
 from bobbin.tangles.session_effects import Commit, Effect, Finished, Ignored, Notify, Send
@@ -55,6 +57,10 @@ class TangleEndpoint:
         self.added = 0
         self.useless: Final[list[MessageId]] = []
         """Messages of a tangle that came although they were held."""
+        self.came_along: Final[Counter[MessageId]] = Counter()
+        """Account messages that came with news of other tangles, in the modern mode, and how often."""
+        self.along_bytes = 0
+        """Of those that came with one message, at most."""
         self.filters: Final[dict[tuple[MessageId, int], Bloom]] = {}
         """What this side has said that it holds, by tangle and round."""
         self._timeline: Final = timeline
@@ -83,7 +89,27 @@ class TangleEndpoint:
         except PeerError as error:
             self.give(Undecodable(error.code, str(error)))
             return
+        if isinstance(frame, Parcel) and not frame.run:
+            self._note_along(frame)
         self.give(Received(frame))
+
+    def _note_along(self, news: Parcel) -> None:
+        size = 0
+        for text in news.messages:
+            with suppress(InvalidMessage):
+                message = decode(text)
+                if message.is_account and message.depth_in(id_text(news.tangle)) is None:
+                    self.came_along[message.id] += 1
+                    size += len(text)
+        self.along_bytes = max(self.along_bytes, size)
+
+    def wrong_news(self, other: "TangleEndpoint") -> Iterator[str]:
+        """What news came that the other end, which is honest, should not have told like that."""
+        again = [id for id, times in self.came_along.items() if times > 1]
+        if again:
+            yield f"{self.node.name} was told {again[:3]} more than once on one stream"
+        if isinstance(other.session, ModernSession) and self.along_bytes > other.session.config.news_bytes_max:
+            yield f"{self.node.name} was sent {self.along_bytes} bytes of accounts with one message"
 
     def lose(self) -> None:
         """Nothing more will come: a session lives as long as its link."""
@@ -148,17 +174,19 @@ class TangleEndpoint:
     def _held_already(self, commit: Commit) -> list[MessageId]:
         """What has come for nothing.
 
-        Of a tangle without its root nothing counts as held. And who wants only a part of a tangle has not said what
-        else it has, so what leads from there to the root may come again, without data.
+        Of a tangle without its root nothing counts as held, nor what the modern mode does not see. And who wants only a
+        part of a tangle has not said what else it has, so what leads from there to the root may come again, without
+        data.
         """
         keeper = self.node.keeper
         if keeper.tangle(commit.tangle).root is None:
             return []
         goal = keeper.goal(commit.tangle)
         wants_all = goal is not None and goal.kind is GoalKind.ALL
+        structure = (keeper.modern_library if commit.modern else keeper.library).tangle(commit.tangle)
         found: list[MessageId] = []
         for message in commit.messages:
-            held = keeper.message(message.id)
+            held = keeper.message(message.id) if structure is not None and message.id in structure else None
             if held is None or message.is_account or not (message.has_data or wants_all):
                 continue
             if held.has_data or not message.has_data:

@@ -31,16 +31,27 @@ class Seen(NamedTuple):
 View = Mapping[MessageId, Seen]
 
 
-def view_of(keeper: Keeper, tangle: MessageId, *, modern: bool) -> View:
-    """What a node has of a tangle; nothing without its root. The modern mode does not see what breaks its rules."""
+def view_of(keeper: Keeper, tangle: MessageId, truth: Truth | None = None) -> View:
+    """What a node has of a tangle; nothing without its root. With the truth, what the modern mode sees of it.
+
+    That is not what breaks its rules, nor what waits and could be given to nobody: who may sign it is not known there,
+    or no way leads to it.
+    """
     found: dict[MessageId, Seen] = {}
+    waiting: list[MessageId] = []
     for id in keeper.tangle(tangle):
         message = keeper.message(id)
         assert message is not None, "a tangle has only what is held"
-        if modern and keeper.mark(tangle, id) is Mark.INTEROP:
-            continue
+        mark = keeper.mark(tangle, id)
+        if truth is not None and mark is not Mark.FULL:
+            if mark is Mark.INTEROP or message.is_account or not account_is_held(keeper, message, truth):
+                continue
+            waiting.append(id)
         place = message.places.get(tangle)
         found[id] = Seen(0, (), message.has_data) if place is None else Seen(place.depth, place.prev, message.has_data)
+    for id in sorted(waiting, key=lambda id: found[id].depth):
+        if not _reaches_root(id, found, tangle):
+            del found[id]
     return found if tangle in found else {}
 
 
@@ -96,9 +107,10 @@ def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[st
     """What the modern mode should have brought from another node and has not.
 
     A message whose account nobody can prove is refused, and rightly so: whoever has come by it in nine phases may keep
-    it while it waits, and has nothing to show for it. So it is owed only where the two have the account between them.
+    it while it waits, and has nothing to show for it. So it is owed only by whoever can prove who may sign it, or has
+    once, if the two still have the account between them.
     """
-    mine, theirs = view_of(own, tangle, modern=True), view_of(other, tangle, modern=True)
+    mine, theirs = view_of(own, tangle, truth), view_of(other, tangle, truth)
     low = wanted_from(own, own.goal(tangle), mine, theirs, modern=True)
     if low is None:
         return []
@@ -121,7 +133,7 @@ def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[st
 def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[str]:
     """What another node has proven, and this one should have: it wants all of it, and gets what proves it."""
     goal = own.goal(tangle)
-    theirs = view_of(other, tangle, modern=True)
+    theirs = view_of(other, tangle, truth)
     if goal is None or goal.kind is not GoalKind.ALL or not theirs:
         return []
     if not all(before in theirs for seen in theirs.values() for before in seen.prev):
@@ -146,7 +158,7 @@ def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> lis
 def owed_in_phases(own: TangleEndpoint, other: TangleEndpoint, tangle: MessageId, truth: Truth) -> list[str]:
     """What the last run in nine phases should have brought and has not. ``own`` is the end that wants."""
     keeper = own.node.keeper
-    mine, theirs = (view_of(end.node.keeper, tangle, modern=False) for end in (own, other))
+    mine, theirs = (view_of(end.node.keeper, tangle) for end in (own, other))
     low = wanted_from(keeper, keeper.goal(tangle), mine, theirs, modern=False)
     if low is None:
         return []
@@ -237,18 +249,16 @@ def _is_whole(keeper: Keeper, id: MessageId) -> bool:
 def hears(way: Sequence[Keeper], modes: Sequence[bool], message: Message, truth: Truth) -> bool:
     """Whether news must come to the end of a way, as far as its account goes. It was written at the beginning.
 
-    In the modern mode whatever the next node may lack of the account goes along, so one of the two must have it. In
-    nine phases nothing is sent that is older than the stream, so the next node must know the tips itself.
+    In the modern mode whatever the next node may lack of the account goes along, so whoever passes it on must have it.
+    In nine phases nothing is sent that is older than the stream, so the next node must know the tips itself.
     """
     is_whole = account_is_held(way[0], message, truth)
     for keeper, is_modern in zip(way[1:], modes, strict=True):
-        is_held = account_is_held(keeper, message, truth)
         if is_modern:
-            is_whole = is_whole or is_held
             if not is_whole:
                 return False
         elif all(tip in keeper.tangle(message.account) for tip in message.account_tips or ()):
-            is_whole = is_held
+            is_whole = account_is_held(keeper, message, truth)
         else:
             return False
     return True

@@ -32,7 +32,7 @@ from bobbin.simulator.tangle_hostile import Hostile, encode
 from bobbin.simulator.tangle_keepers import DiskKeeper, Keeper, MemoryKeeper
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.simulator.tangle_people import DICT, FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven
+from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven, view_of
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.simulator.world import Broken
 from bobbin.tangles.errors import Rule
@@ -40,6 +40,7 @@ from bobbin.tangles.goals import Goal, GoalKind, parse_goal
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern import ModernConfig, ModernSession
 from bobbin.tangles.modern_frames import ModernFrame
+from bobbin.tangles.modern_parcels import PARCEL_BYTES
 from bobbin.tangles.modern_turns import SpanLimits
 from bobbin.tangles.phases import Frame
 from bobbin.tangles.session import Session, SessionConfig
@@ -277,7 +278,10 @@ class TangleWorld:
         session: Session | ModernSession
         if self.shape.modes[number]:
             spans = SpanLimits(more_max=random.choice((0, 4)), symbols_max=random.choice((40, 1 << 18)))
-            config = ModernConfig(secret=random.randbytes(32), dialler=dialler, spans=spans, checking=True)
+            # Room for one account message, or for more than there are.
+            room = 1000 if spans.more_max else PARCEL_BYTES
+            secret = random.randbytes(32)
+            config = ModernConfig(secret=secret, dialler=dialler, spans=spans, news_bytes_max=room, checking=True)
             session = ModernSession(config, node.keeper.modern_library)
         else:
             phases = SessionConfig(size_by_count=self.shape.size_by_count, checking=True)
@@ -401,6 +405,8 @@ class TangleWorld:
             self.tally["messages refused"] += len(end.refused)
             if not all(one.node.honest for one in stream.ends):
                 continue
+            for wrong in end.wrong_news(stream.ends[1 - stream.ends.index(end)]):
+                self._fail(wrong)
             odd = set(end.ignored) - _HONEST_IGNORED
             if stream.link.is_up and not end.is_over:
                 self._expect(not odd, f"{end.node.name} blames an honest peer: {sorted(odd)}")
@@ -469,8 +475,10 @@ class TangleWorld:
         self._expect_honest(stream)
 
     def _expect_met(self, number: int, stream: _Stream) -> None:
-        """Every goal of both ends is met, as far as the other end can."""
+        """Every goal of both ends is met, as far as the other end can, and nothing is offered for ever."""
         for end, other in (stream.ends, stream.ends[::-1]):
+            vain = sorted(end.refused) if self.shape.modes[number] else []
+            self._expect(not vain, f"{end.node.name} was offered {vain[:3]} again, which it must refuse")
             for tangle in self._tangles():
                 if self.shape.modes[number]:
                     wrong = owed(end.node.keeper, other.node.keeper, tangle, self.truth)
@@ -490,9 +498,7 @@ class TangleWorld:
             if not all(_wants_all(node, tangle) for node in nodes):
                 continue
             held = [
-                {id for id in node.keeper.tangle(tangle) if self.truth.is_full(tangle, id)}
-                if node.keeper.tangle(tangle).root is not None
-                else set()
+                {id for id in view_of(node.keeper, tangle, self.truth) if self.truth.is_full(tangle, id)}
                 for node in nodes
             ]
             self._expect(all(one == held[0] for one in held), f"the nodes have not the same of {tangle}")

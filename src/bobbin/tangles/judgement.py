@@ -9,8 +9,9 @@ Only full messages are evidence for others and give authority. What is read of a
 the tips build on, never what else happens to be held. So whether a message is full follows from the message and what it
 builds on alone: every node that can tell comes to the same answer, in whatever order things arrive.
 
-A message of which something is still missing *waits*; nothing wrong has been found in it. One that breaks a rule of
-this level, though a real peer takes it, is *interop*. Whoever writes with such messages at hand builds on the full ones
+A message of which something is still missing *waits*; nothing wrong has been found in it. It *hangs* where another node
+would refuse it as it is (``Judgement.hangs``), and is not offered then. One that breaks a rule of this level, though a
+real peer takes it, is *interop*. Whoever writes with such messages at hand builds on the full ones
 alone (``Standing.full_tangle``).
 
 The id of a message does not cover who signed it. So a stranger can sign a message again that somebody else has written,
@@ -59,11 +60,20 @@ class Judgement(Struct, frozen=True):
     rule: Rule | None = None
     """The rule that it breaks, if it is marked as interop."""
     missing: frozenset[Spot] = frozenset()
-    """What it waits for, if it waits: these must become full, or get their data."""
+    """What it waits for: these must become full, or get their data."""
+    hangs: bool = False
+    """It waits, and nobody else would take it: its key may not sign it, or that is not known here, or nothing that it
+    comes after can be given along with it.
+    """
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a peer of the modern mode is told of the message, and would take it."""
+        return self.mark is Mark.FULL or (self.mark is Mark.WAITING and not self.hangs)
 
     @property
     def is_final(self) -> bool:
-        """No copy of the message will ever be judged otherwise."""
+        """No copy of the message will ever be judged otherwise, whatever comes."""
         return self.mark is Mark.FULL or (self.mark is Mark.INTEROP and self.rule not in _OF_THE_COPY)
 
 
@@ -137,16 +147,20 @@ class Standing:
         return judgement
 
     def replaces(self, message: Message, held: Message, tangle: MessageId) -> bool:
-        """Whether a copy of a held message should take its place: it is full, the held one is not. Changes nothing."""
+        """Whether a copy of a held message should take its place. Changes nothing.
+
+        It is full and the held one is not; or it waits, signed by a key that may, and the held one by one that may not.
+        """
         if (message.sigkey, message.sig) == (held.sigkey, held.sig) or (held.has_data and not message.has_data):
             return False
         if any(self.is_full(root, held.id) for root in (held.id, *held.places)):
             # Who has signed is proven, in whichever tangle.
             return False
         try:
-            return self.admit(message, tangle).mark is Mark.FULL
+            judgement = self.admit(message, tangle)
         except InvalidMessage:
             return False
+        return judgement.mark is Mark.FULL or (judgement.is_offered and self._is_foreign(held))
 
     def judge(self, message: Message, tangle: MessageId) -> Judgement:
         """How a message counts in a tangle, given what is held. Its signature and its data are not looked at."""
@@ -154,7 +168,7 @@ class Standing:
             missing = self._missing_for(message, tangle)
         except InvalidMessage as problem:
             return Judgement(Mark.INTEROP, problem.rule)
-        return Judgement(Mark.WAITING, missing=frozenset(missing)) if missing else FULL
+        return self._judge_unproven(message, tangle, frozenset(missing)) if missing else FULL
 
     # ---- keeping up ----------------------------------------------------------------------------------------------
 
@@ -182,6 +196,9 @@ class Standing:
             changed.append((spot, after))
             if after.is_final:
                 open_spots += self._waiting.pop(spot, ())
+            elif after.is_offered != (before is not None and before.is_offered):
+                # What comes after it may have nothing else that can be given along.
+                open_spots += self._waiting.get(spot, ())
         return changed
 
     def went(self, message: Message) -> None:
@@ -232,6 +249,38 @@ class Standing:
             raise InvalidMessage(Rule.UNKNOWN_ACCOUNT, f"{min(unknown).message} is not proven")
         if message.sigkey not in ring.keys:
             raise InvalidMessage(Rule.SIGKEY_UNAUTHORISED, f"{message.sigkey} is no key of the account at its tips")
+
+    def _is_foreign(self, message: Message) -> bool:
+        """Whether a message was signed by a key that may not sign it, as far as its account is known."""
+        try:
+            self._check_signer(message)
+        except InvalidMessage as problem:
+            return problem.rule is Rule.SIGKEY_UNAUTHORISED
+        return False
+
+    def _judge_unproven(self, message: Message, tangle: MessageId, missing: frozenset[Spot]) -> Judgement:
+        """How a message counts of which something is missing: whether a peer would let it wait, too.
+
+        Who has signed is a matter of this copy alone, so even where a key may not, the message waits: whether it is
+        right in the rest comes first.
+        """
+        try:
+            self._check_signer(message)
+        except InvalidMessage:
+            return Judgement(Mark.WAITING, missing=missing, hangs=True)
+        return Judgement(Mark.WAITING, missing=missing, hangs=not self._is_led_to(message, tangle))
+
+    def _is_led_to(self, message: Message, tangle: MessageId) -> bool:
+        """Whether a way leads to a message over others that a peer takes: one of its predecessors is such a one."""
+        place = message.places.get(tangle)
+        if place is None:
+            return True
+        structure = self._store.tangle(tangle)
+        for before in place.prev:
+            found, depth = self._judgements.get(Spot(tangle, before)), structure.depth(before)
+            if found is not None and found.is_offered and depth is not None and depth < place.depth:
+                return True
+        return False
 
     # ---- judging -------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ from bobbin.tangles.modern_frames import (
     wire_wish,
     wish_of,
 )
-from bobbin.tangles.modern_parcels import parcels_of, sort_accounts, with_trails
+from bobbin.tangles.modern_parcels import PARCEL_BYTES, parcels_of, sort_accounts, with_trails
 from bobbin.tangles.modern_spans import cut, pack, unpack
 from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import ModernLibrary, SpanLimits, SpanWork
@@ -77,6 +77,9 @@ class ModernConfig(Struct, frozen=True, kw_only=True):
     """This side opened the stream. The two sides number their runs apart."""
     tangles_max: int = 10_000
     told_max: int = 200_000
+    """How many messages, and account messages, are remembered as known to both."""
+    news_bytes_max: int = PARCEL_BYTES
+    """Of account messages that go along with a message that came to be after a run."""
     turns_max: int = 16
     """How often the two sides may speak in one run."""
     spans: SpanLimits = SpanLimits()
@@ -94,7 +97,7 @@ class ModernSession:
         self.config: Final = config
         self._library: Final = library
         self._exchange: Final = Exchange(library)
-        self._news: Final = News(self._exchange, config.told_max, whole_accounts=True)
+        self._news: Final = News(self._exchange, config.told_max, whole_accounts=True, bytes_max=config.news_bytes_max)
         self._work: Final = SpanWork(config.spans, library)
         self._runs: dict[tuple[MessageId, Role], ModernRun] = {}
         self._known: dict[MessageId, Range] = {}
@@ -123,6 +126,7 @@ class ModernSession:
             case Added(messages):
                 for tangle, texts in self._news.came(messages):
                     self._announce(tangle, texts)
+                self._open_for_bulky()
             case _:
                 assert_never(event)
         if self.config.checking:
@@ -434,27 +438,25 @@ class ModernSession:
         run.shared_accounts.update(needed)
         pieces = with_trails(structure, lacking, is_held)
         run.sent += len(needed) + len(pieces)
-        self._news.tell(tangle, [*needed, *(id for id, _ in pieces)])
+        self._news.tell(tangle, [id for id, _ in pieces])
+        self._news.tell_accounts(needed)
         return list(parcels_of(self._library, needed, pieces))
 
     def _surely_had(self, credentials: Iterable[Credential]) -> set[MessageId]:
         """The account messages behind what both sides have: what the tips build on, and not what stands beside them."""
-        tips: dict[str, set[MessageId]] = {}
-        for account, ends in credentials:
-            tips.setdefault(account, set()).update(ends or ())
         found: set[MessageId] = set()
-        for account, some in tips.items():
+        for account, some in _tips(credentials).items():
             structure = self._exchange.structure(account)
             if structure is not None:
                 found |= some | structure.ancestors(some)
         return found
 
     def _lacks_accounts(self, tangle: MessageId) -> bool:
-        """Whether messages are held that name account messages which are not."""
+        """Whether messages are held of which the account is not: the tips that they name, and what these build on."""
         index = self._library.depths(tangle)
-        for account, tips in index.credentials_below(index.top + 1):
-            structure = self._exchange.structure(account) if tips else None
-            if tips and (structure is None or any(tip not in structure for tip in tips)):
+        for account, tips in _tips(index.credentials_below(index.top + 1)).items():
+            structure = self._exchange.structure(account)
+            if structure is None or not all(map(structure.has_data, tips | structure.ancestors(tips))):
                 return True
         return False
 
@@ -479,7 +481,7 @@ class ModernSession:
         listens = run.remote_wish is not None
         if agreed and listens:
             index = self._library.depths(tangle)
-            self._news.tell(tangle, self._surely_had(index.credentials_below(index.top + 1)))
+            self._news.tell_accounts(self._surely_had(index.credentials_below(index.top + 1)))
         for texts in self._news.serve(tangle, listens=listens):
             self._announce(tangle, texts)
         # Only this side knows what it could not take, so it is the one to ask for what proves it.
@@ -489,6 +491,7 @@ class ModernSession:
             self._open(tangle, attempt=run.attempt + 1)
         elif run.role is Role.ANSWERER and needs_accounts:
             self._open(tangle, attempt=1)
+        self._open_for_bulky()
 
     def _agrees(self, tangle: MessageId, run: ModernRun, root: bytes | None) -> bool | None:
         """Whether both hold the same, where that is known and has to be, or is so though it need not be."""
@@ -531,6 +534,16 @@ class ModernSession:
             )
         )
 
+    # ---- news -----------------------------------------------------------------------------------------------------
+
+    def _open_for_bulky(self) -> None:
+        """What does not go into one parcel with its account is no news: a run brings it, in as many as it takes."""
+        for tangle, id in self._news.take_bulky():
+            if any((tangle, role) in self._runs for role in Role):
+                self._news.wait(tangle, id)
+            else:
+                self._open(tangle)
+
     # ---- effects --------------------------------------------------------------------------------------------------
 
     def _announce(self, tangle: MessageId, texts: list[bytes]) -> None:
@@ -548,6 +561,15 @@ class ModernSession:
 
     def _ignore(self, tangle: MessageId | None, reason: str, detail: str) -> None:
         self._notify(Ignored(tangle=tangle, reason=reason, detail=detail))
+
+
+def _tips(credentials: Iterable[Credential]) -> dict[str, set[MessageId]]:
+    """By account, the tips that some messages name."""
+    found: dict[str, set[MessageId]] = {}
+    for account, tips in credentials:
+        if tips:
+            found.setdefault(account, set()).update(tips)
+    return found
 
 
 def _needs_accounts(run: ModernRun) -> bool:

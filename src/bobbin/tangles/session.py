@@ -60,7 +60,7 @@ class SessionConfig(Struct, frozen=True, kw_only=True):
     promised_max: int = 200_000
     """How many ids the peer may promise in one run."""
     told_max: int = 200_000
-    """How many messages of a tangle are remembered as known to both."""
+    """How many messages, and account messages, are remembered as known to both."""
     checking: bool = False
     """Check the invariants after every step."""
 

@@ -1,6 +1,6 @@
 """A store in memory for either kind of session: it performs their commits and shows the modern mode what it may see.
 
-What only a pzp peer would have let in is hidden from the modern mode (``ModernView``): it neither counts as held, so
+What another node of the modern mode would refuse is hidden from that (``ModernView``): it neither counts as held, so
 that a peer that can prove it sends it again with the proof, nor is it ever offered.
 """
 
@@ -10,7 +10,6 @@ from typing import Final
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.exchange import Credential
-from bobbin.tangles.judgement import Mark
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_index import DepthIndex, StandingIndexes
@@ -85,4 +84,4 @@ class ModernView:
 
     def _is_seen(self, tangle: MessageId, message: MessageId) -> bool:
         judgement = self._store.standing.judgement(tangle, message)
-        return judgement is None or judgement.mark is not Mark.INTEROP
+        return judgement is None or judgement.is_offered

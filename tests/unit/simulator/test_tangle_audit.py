@@ -70,6 +70,34 @@ def test_a_key_that_was_added_without_having_agreed_signs_in_nine_phases_alone(
     assert any("never of its account" in wrong for wrong in audit(keeper, truth, [person]))
 
 
+def test_who_may_not_add_keys_adds_none_in_nine_phases_either() -> None:
+    """Real peers ask whether the signer of an ``add`` holds the power, whoever else it was given by."""
+    person, keeper, truth, messages = honest()
+    trusted, plain = Keypair.from_words("may add"), Keypair.from_words("may not add")
+    keyed = Tangle(person.account, [person.root])
+    feed = Tangle(messages[1].id, messages[1:])
+
+    def add(by: Keypair, key: Keypair, powers: tuple[str, ...] = ()) -> Message:
+        agreed = accounts.consent(key, person.account)
+        return compose.account_add(by, keyed, key=key.public, consent=agreed, powers=powers)
+
+    def hold(*messages: Message) -> list[str]:
+        for message in messages:
+            truth.learn(message)
+            keyed.add(message)
+        keeper.store.load(messages)
+        return list(audit(keeper, truth, [person]))
+
+    later = [Keypair.from_words(f"later {number}") for number in range(2)]
+    assert hold(add(person.keys[0], trusted, ("add",)), add(person.keys[0], plain)) == []
+    assert hold(add(trusted, later[0])) == []
+    assert hold(compose.post(later[0], {"text": "x"}, account=keyed, domain=FEED, tangles=[feed])) == []
+    wrong = hold(add(plain, later[1]))
+    assert [one.split(", and ")[1] for one in wrong] == ["adds a key by one that may not"]
+    wrong = hold(compose.post(later[1], {"text": "y"}, account=keyed, domain=FEED, tangles=[feed]))
+    assert any("never of its account" in one for one in wrong)
+
+
 def test_upkeep_that_goes_too_far_is_found() -> None:
     person, keeper, _, messages = honest()
     feed = person.feeds[FEED]

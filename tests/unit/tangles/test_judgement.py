@@ -228,7 +228,7 @@ def test_an_erased_account_message_gives_no_authority_until_its_data_is_back() -
     post = speaking(BOB, add)
     store = held(ROOT, add.erased(), MOOT, post)
     assert store.standing.judgement(ROOT.id, add.id) == Judgement(
-        Mark.WAITING, missing=frozenset({Spot(ROOT.id, add.id)})
+        Mark.WAITING, missing=frozenset({Spot(ROOT.id, add.id)}), hangs=True
     )
     assert mark(store, MOOT.id, post) == (Mark.WAITING, None)
     store.add(add, ROOT.id)
@@ -598,3 +598,51 @@ def test_who_has_signed_is_proven_in_whichever_tangle() -> None:
     assert store.standing.is_full(thread.id, reply.id)
     assert not store.standing.is_full(moot.id, reply.id)
     assert not store.standing.replaces(signed_by(second, reply), reply, moot.id)
+
+
+def offered(store: MemoryStore, tangle: MessageId, *messages: Message) -> list[bool]:
+    found = [store.standing.judgement(tangle, message.id) for message in messages]
+    return [judgement is not None and judgement.is_offered for judgement in found]
+
+
+def test_what_a_key_has_signed_that_may_not_is_not_offered_while_it_waits() -> None:
+    forged = signed_by(Keypair.from_words("stranger"), POSTS[2])
+    assert len(POSTS[2].places[MOOT.id].prev) > 1
+    store = held(ROOT, MOOT, POSTS[0], forged)
+    assert mark(store, MOOT.id, forged) == (Mark.WAITING, None)
+    assert offered(store, MOOT.id, POSTS[0], forged) == [True, False]
+    # A copy that may wait elsewhere takes its place, and not the other way round.
+    store.load([POSTS[2]])
+    assert (store.message(forged.id), offered(store, MOOT.id, forged)) == (POSTS[2], [True])
+    store.load([forged])
+    assert store.message(forged.id) == POSTS[2]
+    store = held(ROOT, MOOT, POSTS[0], forged)
+    store.load([POSTS[1]])
+    assert mark(store, MOOT.id, forged) == (Mark.INTEROP, Rule.SIGKEY_UNAUTHORISED)
+
+
+def test_what_another_node_would_refuse_is_not_offered() -> None:
+    unknown = Keypair.from_words("nobody").public
+    lonely = crafted(ALICE, MOOT.id, 3, [unknown])
+    after = crafted(ALICE, MOOT.id, 4, [lonely.id])
+    beside = crafted(ALICE, MOOT.id, 3, sorted([unknown, MOOT.id]))
+    tipped = crafted(ALICE, MOOT.id, 1, [MOOT.id], accountTips=[unknown])
+    reply = crafted(ALICE, MOOT.id, 2, [tipped.id])
+    for messages in itertools.permutations([lonely, after, beside]):
+        assert offered(held(ROOT, MOOT, *messages), MOOT.id, lonely, after, beside) == [False, False, True]
+    assert offered(held(ROOT, MOOT, reply, tipped), MOOT.id, MOOT, tipped, reply) == [True, False, False]
+    gap = adding(ALICE.key, BOB)
+    later = compose.account_del(ALICE.key, account(gap), key=BOB.public)
+    assert offered(held(ROOT, later), ROOT.id, ROOT, later) == [True, False]
+
+
+def test_what_waits_is_offered_as_soon_as_it_could_be_taken() -> None:
+    unknown = Keypair.from_words("nobody").public
+    add = adding(ALICE.key, BOB)
+    first = crafted(ALICE, MOOT.id, 3, sorted([unknown, MOOT.id]), accountTips=[add.id])
+    second = crafted(ALICE, MOOT.id, 4, [first.id])
+    third = crafted(ALICE, MOOT.id, 5, [second.id])
+    store = held(ROOT, MOOT, third, second, first)
+    assert offered(store, MOOT.id, first, second, third) == [False, False, False]
+    store.load([add])
+    assert offered(store, MOOT.id, first, second, third) == [True, True, True]
