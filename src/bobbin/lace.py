@@ -368,7 +368,7 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
         if self._tangles is None:
             from bobbin.runtime.tangle_writing import Tangles, tables_of  # noqa: PLC0415 -- many have none
 
-            self._tangles = Tangles(tables_of(self._store))
+            self._tangles = Tangles(tables_of(self._store), own_keys=self.account_keys.publics)
         return self._tangles
 
     @property
