@@ -215,7 +215,8 @@ class View(Protocol):
     def list(self, place: Coordinate | Prefix, *, tips: bool = False, limit: int | None = None) -> Iterator[Listed]:
         """Records at a place, by (group, app, name), within one coordinate the newest (TAI, hash text) first.
 
-        With ``tips`` only the first of each coordinate.
+        With ``tips`` only the first of each coordinate. A store that keeps tangles puts the record of a message before
+        whatever else somebody has written in its place.
         """
         ...
 
