@@ -1,13 +1,30 @@
-"""A record in the place of a message: say so where nobody here can vouch for it."""
+"""Records that may be messages: taken in when they have come, and told of where nobody here can vouch for them."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from bobbin import profile
 from bobbin.records.coordinate import Address, Coordinate
 
 if TYPE_CHECKING:
     from bobbin.cli.output import Output
     from bobbin.lace import Lace
     from bobbin.records.record import Record
+
+
+def take_in(lace: "Lace") -> None:
+    """Let records that have come become messages, or wait to be, if they are messages in form.
+
+    Where the store is not to be had right now, the next command that looks at tangles does it.
+    """
+    from bobbin.facts.relations import FIELD
+    from bobbin.store.base import StoreError
+
+    if getattr(lace.store, "tangles", None) is None:
+        return
+    if next(iter(lace.facts.match(FIELD, (None, "App", None, profile.TANGLE_APP))), None) is not None:
+        with suppress(StoreError):
+            lace.tangles.refresh()
 
 
 def warn_unaccepted(out: "Output", lace: "Lace", wanted: Address | Coordinate, record: "Record") -> None:

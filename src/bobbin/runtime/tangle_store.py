@@ -20,7 +20,7 @@ from bobbin.errors import UsageError
 from bobbin.records.ids import HashText
 from bobbin.runtime.tangle_draft import Draft, is_signed_alike, tangle_for
 from bobbin.runtime.tangle_intake import Intake
-from bobbin.runtime.tangle_shelf import Shelf
+from bobbin.runtime.tangle_shelf import Shelf, read_message
 from bobbin.runtime.tangle_sparing import spare
 from bobbin.store.base import StoreError, StoreRecordId
 from bobbin.store.tangles import Level, StaleTangles, StoredMessage, TangleRow, TangleState, TangleTables
@@ -29,7 +29,7 @@ from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.ghosts import Ghosts
 from bobbin.tangles.goals import Goal, GoalKind, parse_goal
 from bobbin.tangles.judgement import Judgement
-from bobbin.tangles.message import Message, MessageId, decode, is_message_id
+from bobbin.tangles.message import Message, MessageId, is_message_id
 from bobbin.tangles.modern_index import StandingIndexes
 from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.session_events import Committed, Refused
@@ -160,7 +160,7 @@ class TangleStore:
     def roots(self) -> Iterator[Message]:
         """Every message that stands in no tangle but its own, in the order of arrival."""
         with self._tables.reading() as view:
-            yield from (decode(row.raw) for row in view.roots())
+            yield from map(read_message, view.roots())
 
     def waiting(self) -> list[tuple[StoreRecordId, str]]:
         """The records that are messages in form and cannot be accepted yet, each with the reason."""
@@ -318,7 +318,7 @@ class TangleStore:
 
     def _sweep(self, *, strict: bool) -> Sweep:
         goals = self._shelf.goals()
-        held = [decode(row.raw) for row in self.kept()]
+        held = list(map(read_message, self.kept()))
         if not strict:
             everything = Goal(GoalKind.ALL)
             for message in held:

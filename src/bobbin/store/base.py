@@ -182,6 +182,8 @@ class Stat(Struct, frozen=True, kw_only=True):
     messages_erased: int = 0
     messages_interop: int = 0
     """Messages that only the rules of a pzp peer accept, and that are no records therefore."""
+    messages_lacking: int = 0
+    """Messages that wait in some tangle for others, to be proven there."""
     messages_waiting: int = 0
     """Records that are messages in form and cannot be accepted yet."""
     message_bytes: int = 0

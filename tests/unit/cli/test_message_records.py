@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.cli.message_records import take_in
 from bobbin.lace import Lace
 from bobbin.records.record import Plex
 from bobbin.tangles.plex import plex_of
@@ -74,3 +75,20 @@ def test_of_a_message_that_is_not_here_only_what_says_the_same(folder: Path, cli
     with Lace.open(folder) as lace:
         lace.tangles.commit([alice.account, message])
     assert cli("get", folder, place).err == ""
+
+
+def test_an_exchange_of_records_brings_messages(woven: Woven, folder: Path, cli: Cli, tmp_path: Path) -> None:
+    policy = tmp_path / "all.policy"
+    policy.write_text(cli("policy", "build", "--app", "pzp").text)
+    assert cli("sync", folder, woven.folder, "--policy", policy, "--dry-run").code == 0
+    assert cli("stat", folder, "--json").json["messages"] == 0
+    assert cli("sync", folder, woven.folder, "--policy", policy).code == 0
+    assert cli("stat", folder, "--json").json["messages"] == 7
+    answer = cli("get", folder, f"//{woven.account}//pzp//thread/{woven.thread}")
+    assert (answer.code, answer.err) == (0, "")
+
+
+def test_what_has_no_tangles_takes_nothing_in(filled: Path) -> None:
+    with Lace.open(filled) as lace:
+        take_in(lace)
+        assert lace.stat().messages == 0
