@@ -39,6 +39,7 @@ from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
 from bobbin.runtime.clock import tai_now
 from bobbin.runtime.exchanging import Exchanging
+from bobbin.runtime.tangle_records import is_meant, is_of_messages
 from bobbin.runtime.viewing import Viewing
 from bobbin.store.base import (
     Finding,
@@ -239,10 +240,9 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
                 assert_never(parsed)
 
     def tip(self, place: Coordinate) -> Record | None:
-        """The newest record at a coordinate: the one with the highest (TAI, hash text)."""
-        for listed in self._store.list(place, tips=True, limit=1):
-            return self._load(listed.hash)
-        return None
+        """The newest record at a coordinate, by (TAI, hash text); in the place of a message, that of the message."""
+        records = (self._load(listed.hash) for listed in self._store.list(place, tips=not is_of_messages(place)))
+        return next((record for record in records if record is None or is_meant(place, record)), None)
 
     def list(
         self, place: str | Coordinate | Prefix | None = None, *, tips: bool = False, limit: int | None = None
@@ -368,7 +368,7 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
         if self._tangles is None:
             from bobbin.runtime.tangle_writing import Tangles, tables_of  # noqa: PLC0415 -- many have none
 
-            self._tangles = Tangles(tables_of(self._store))
+            self._tangles = Tangles(tables_of(self._store), own_keys=self.account_keys.publics)
         return self._tangles
 
     @property

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bobbin import profile
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.output import Output, not_found
 from bobbin.records.coordinate import Address, Coordinate
@@ -22,6 +23,8 @@ def record_not_found(
     gave = "" if asked is None else f", and {asked} gives none"
     if isinstance(wanted, Coordinate):
         where = f"in {lace.path}" if also is None else f"in {lace.path} or in {also}"
+        if wanted.app == profile.TANGLE_APP and also is None and next(lace.list(wanted, limit=1), None) is not None:
+            gave += f"; what `bobbin list {lace.path} {wanted}` shows there is not the message of this name"
         return not_found(out, f"there is no record at {wanted} {where}{gave}")
     sentence = f"there is no record {wanted.hash} in {lace.path}{gave}"
     holder = _holder(lace, wanted.hash)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from bobbin.cli import exchange_text
 from bobbin.cli.elsewhere import Chosen, Demands, Elsewhere, find_elsewhere
+from bobbin.cli.message_records import take_in
 from bobbin.cli.policy_files import load_query, load_selector, texts_of
 from bobbin.cli.policy_situation import refusals_among
 from bobbin.cli.sources import STDIN, check_outside
@@ -99,6 +100,8 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
             texts_of(peer_policy or chosen.policy, query=peer_query_policy),
         )
         refusals = [(_refusal(here, one.record), _refusal(there, one.record)) for one in report.explained]
+        for lace in () if asked.dry_run else (here, there):
+            take_in(lace)
     return Ran(
         report=report,
         told=[exchange_text.Told(refusals=refused, texts=texts, full=asked.full) for refused in refusals],
@@ -136,6 +139,7 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         )
         after = {str(what): _resolve(what, here) for what in asked.explain}
         refusals = [_refusal(here, one.record) for one in report.explained]
+        take_in(here)
     texts: tuple[dict[Part, str], dict[Part, str]] = (there.terms.texts, {})
     return Ran(
         report=report,

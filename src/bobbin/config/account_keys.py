@@ -73,6 +73,10 @@ class AccountKeys:
         """The names of all of them, sorted."""
         return account_key_names(self._folder)
 
+    def publics(self) -> frozenset[str]:
+        """The public halves of all of them. One that cannot be trusted is ``KeyFileError``."""
+        return frozenset(self.load(name).public for name in self.names())
+
     def file(self, name: str) -> Path:
         """Where the key of this name is kept."""
         return account_key_file(self._folder, name)

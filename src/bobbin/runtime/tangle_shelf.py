@@ -23,6 +23,7 @@ from bobbin.tangles.goals import Goal, parse_goal
 from bobbin.tangles.judgement import FULL, Judgement, Mark, Spot, Standing
 from bobbin.tangles.message import ANY, SELF, Message, MessageId, Place, decode
 from bobbin.tangles.tangle import Tangle
+from bobbin.tangles.validation import check_data
 
 MESSAGES_KEPT_MAX: Final = 8_192
 """Messages that are kept as they were read, besides those of a commit under way."""
@@ -427,7 +428,7 @@ class Shelf:
             self._credentials[row.id] = _credential_of(metadata["account"], metadata["accountTips"])
             has_data = value["data"] is not None
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise DamagedStore(f"the store is damaged: the message {row.id} cannot be read ({error!r})") from error
+            raise _damaged(row.id, repr(error)) from error
         loaded.structure.place(row.id, place, has_data=has_data)
 
     def _enter(self, loaded: _Loaded, message: Message, level: Level) -> None:
@@ -476,16 +477,34 @@ class Shelf:
 
     def _read(self, row: StoredMessage) -> Message:
         self._note_provisional(row)
-        try:
-            return decode(row.raw)
-        except InvalidMessage as error:
-            raise DamagedStore(f"the store is damaged: the message {row.id} cannot be read ({error})") from error
+        return read_message(row)
 
     def _trim(self) -> None:
         for id in list(self._messages)[: max(0, len(self._messages) - MESSAGES_KEPT_MAX)]:
             del self._messages[id]
         if len(self._absent) > MESSAGES_KEPT_MAX and not self._drafts:
             self._absent.clear()
+
+
+def read_message(row: StoredMessage) -> Message:
+    """A message as it is kept, and proof that it is the one of this id: its hashes cover what it says.
+
+    Raises ``DamagedStore``. Its signature is not checked again; ``Store.check`` does that.
+    """
+    try:
+        message = decode(row.raw)
+        check_data(message)
+    except InvalidMessage as error:
+        raise _damaged(row.id, str(error)) from error
+    if message.id != row.id:
+        raise _damaged(row.id, f"its bytes are the message {message.id}")
+    return message
+
+
+def _damaged(id: MessageId, why: str) -> DamagedStore:
+    return DamagedStore(
+        f"the store is damaged: the message {id} is not what was stored ({why}); run `bobbin fsck` on this lace"
+    )
 
 
 def _begins_nothing(id: MessageId, structure: Tangle) -> bool:

@@ -9,7 +9,7 @@ breaks no rule of the modern mode. Whatever the level, a message counts only onc
 (``tangles.judgement``); until then it is marked. It is promoted in the commit that brings what it lacked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -20,7 +20,8 @@ from bobbin.errors import UsageError
 from bobbin.records.ids import HashText
 from bobbin.runtime.tangle_draft import Draft, is_signed_alike, tangle_for
 from bobbin.runtime.tangle_intake import Intake
-from bobbin.runtime.tangle_shelf import Shelf
+from bobbin.runtime.tangle_shelf import Shelf, read_message
+from bobbin.runtime.tangle_sparing import spare
 from bobbin.store.base import StoreError, StoreRecordId
 from bobbin.store.tangles import Level, StaleTangles, StoredMessage, TangleRow, TangleState, TangleTables
 from bobbin.tangles.admission import Admission
@@ -28,7 +29,7 @@ from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.ghosts import Ghosts
 from bobbin.tangles.goals import Goal, GoalKind, parse_goal
 from bobbin.tangles.judgement import Judgement
-from bobbin.tangles.message import Message, MessageId, decode, is_message_id
+from bobbin.tangles.message import Message, MessageId, is_message_id
 from bobbin.tangles.modern_index import StandingIndexes
 from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.session_events import Committed, Refused
@@ -68,12 +69,18 @@ class Commitment(Struct, frozen=True, kw_only=True):
 class TangleStore:
     """The tangles of one store object. It belongs to the same thread as that."""
 
-    def __init__(self, tables: TangleTables, *, span: int = SPAN_DEFAULT) -> None:
-        """``span``: how many depths below what a set or dict needs its deleted messages are remembered."""
+    def __init__(
+        self, tables: TangleTables, *, span: int = SPAN_DEFAULT, own_keys: Callable[[], Collection[str]] = tuple
+    ) -> None:
+        """``span``: how many depths below what a set or dict needs its deleted messages are remembered.
+
+        ``own_keys`` gives the public keys of whoever keeps the tangles; a collection spares what is theirs.
+        """
         self._tables: Final = tables
         self._read_only: Final = tables.read_only
         self._shelf: Final = Shelf(tables)
         self._intake: Intake | None = None
+        self._own_keys: Final = own_keys
         self._seen = StoreRecordId(0)
         self._untold: dict[MessageId, None] = {}
         """What a commit found to have come meanwhile."""
@@ -153,7 +160,7 @@ class TangleStore:
     def roots(self) -> Iterator[Message]:
         """Every message that stands in no tangle but its own, in the order of arrival."""
         with self._tables.reading() as view:
-            yield from (decode(row.raw) for row in view.roots())
+            yield from map(read_message, view.roots())
 
     def waiting(self) -> list[tuple[StoreRecordId, str]]:
         """The records that are messages in form and cannot be accepted yet, each with the reason."""
@@ -226,7 +233,7 @@ class TangleStore:
         """Give up what the goals do not ask for, in one commit; gives what went.
 
         What stands in a tangle without a goal is kept, unless ``strict`` says that only goals count. Account messages
-        under which kept ones were signed are kept in any case.
+        under which kept ones were signed are kept in any case, and so are one's own accounts (``tangle_sparing``).
         """
         if dry_run:
             self._shelf.refresh()
@@ -311,13 +318,13 @@ class TangleStore:
 
     def _sweep(self, *, strict: bool) -> Sweep:
         goals = self._shelf.goals()
-        held = [decode(row.raw) for row in self.kept()]
+        held = list(map(read_message, self.kept()))
         if not strict:
             everything = Goal(GoalKind.ALL)
             for message in held:
                 for root in (message.id,) if message.is_root else message.places:
                     goals.setdefault(root, everything)
-        return sweep(self._shelf, held, goals, span=self.span)
+        return spare(self._shelf, held, sweep(self._shelf, held, goals, span=self.span), self._own_keys())
 
     def _decided(self, decide: Callable[[Draft], Commitment]) -> Commitment:
         """Decide a commit and write it; decide again where another process was faster."""

@@ -2,6 +2,11 @@
 
 A new message stands after everything that is proven of its tangles, names its account as far as that is proven, and is
 stored like one that came from anybody: validated by the rules of the modern mode, in one durable commit.
+
+Where a goal lets go of what came before (``newest-N``, ``set``, ``dict``), the newest messages cannot be proven for
+lack of the oldest. There a new message stands after those as well that only wait for predecessors, signed by somebody
+who may: after the root alone it would stand where nobody looks who wants the newest, and where the goal lets go of it.
+It is proven wherever the whole tangle is.
 """
 
 import secrets
@@ -15,12 +20,15 @@ from bobbin.store.tangles import Level, TangleTables
 from bobbin.tangles import accounts, compose
 from bobbin.tangles.accounts import KeyRing, action_of
 from bobbin.tangles.canonical import Json
-from bobbin.tangles.errors import Rule
+from bobbin.tangles.errors import InvalidMessage, Rule
+from bobbin.tangles.goals import GoalKind
 from bobbin.tangles.keys import Keypair
-from bobbin.tangles.message import ACCOUNT_DOMAIN_PREFIX, ANY, Message, MessageId, is_message_id, moot_id
+from bobbin.tangles.message import ACCOUNT_DOMAIN_PREFIX, ANY, Message, MessageId, Place, is_message_id, moot_id
 from bobbin.tangles.session_events import Refused
 from bobbin.tangles.tangle import Kind, Tangle
 
+_LETTING_GO: Final = frozenset({GoalKind.NEWEST, GoalKind.SET, GoalKind.DICT})
+"""Goals by which what came before is not kept."""
 _NONCE_BYTES: Final = 16
 _PREFIX_MIN: Final = 4
 
@@ -137,7 +145,7 @@ class Tangles(TangleStore):
         the one that the key belongs to. Without ``domain``, that of the first tangle's root.
         """
         self.refresh()
-        standing = [self._known(id) for id in dict.fromkeys(tangles)]
+        standing = [self._foundation(id) for id in dict.fromkeys(tangles)]
         feed = next((tangle for tangle in standing if tangle.kind is Kind.FEED), None)
         if domain is None:
             root = (feed or standing[0]).root if standing else None
@@ -147,20 +155,62 @@ class Tangles(TangleStore):
         if account is None:
             account = feed.root.account if feed is not None and feed.root is not None else self.account_with(key)
         speaker = None if account == ANY else self._known(account)
-        return self.publish(compose.post(key, data, account=speaker, domain=domain, tangles=standing))
+        message = compose.post(key, data, account=speaker, domain=domain, tangles=standing)
+        # What waits by modern rules goes again when it turns out wrong; what one has written oneself must not.
+        waits = any(
+            not self.shelf.standing.is_full(root, one) for root, place in message.places.items() for one in place.prev
+        )
+        return self.publish(message, level=Level.INTEROP if waits else Level.MODERN)
 
-    def publish(self, message: Message) -> Message:
+    def publish(self, message: Message, *, level: Level = Level.MODERN) -> Message:
         """Store a message of one's own. Raises ``UsageError`` where others would not take it."""
-        done = self.commit([message], level=Level.MODERN)
+        done = self.commit([message], level=level)
         if done.refused:
             raise UsageError(f"this message cannot be stored: {_in_words(message, done.refused[0])}")
         return message
+
+    def _foundation(self, id: MessageId) -> Tangle:
+        """What a new message of a tangle builds on: what is proven of it and, where a goal lets go, what waits."""
+        proven = self._known(id)
+        goal = self.shelf.goal(id)
+        if goal is None or goal.kind not in _LETTING_GO:
+            return proven
+        left_out: set[MessageId] = set()
+        while True:
+            base = _without(self.shelf.sound(id), left_out)
+            wrong = [one for one in base.next_place().prev if one not in proven and not self._is_signed(id, one)]
+            if not wrong:
+                return base
+            left_out.update(wrong, base.descendants(wrong))
+
+    def _is_signed(self, tangle: MessageId, id: MessageId) -> bool:
+        """Whether a message that waits is right in everything but its predecessors, its signer among it."""
+        message = self.message(id)
+        assert message is not None, "it is in the tangle"
+        try:
+            self.shelf.standing.admit(message, tangle)
+        except InvalidMessage:
+            return False
+        return True
 
     def _known(self, id: MessageId) -> Tangle:
         tangle = self.proven(id)
         if tangle.root is None:
             raise UsageError(f"the tangle {id} is not known here, or its root is not proven")
         return tangle
+
+
+def _without(structure: Tangle, left_out: set[MessageId]) -> Tangle:
+    """A tangle without some of its messages."""
+    if not left_out:
+        return structure
+    assert structure.root is not None, "it is known"
+    rest = Tangle(structure.id, [structure.root])
+    for id in structure:
+        depth = structure.depth(id)
+        if id not in left_out and id != structure.id and depth is not None:
+            rest.place(id, Place(depth=depth, prev=structure.prev(id)), has_data=structure.has_data(id))
+    return rest
 
 
 def _in_words(message: Message, refused: Refused) -> str:

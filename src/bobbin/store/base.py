@@ -182,6 +182,8 @@ class Stat(Struct, frozen=True, kw_only=True):
     messages_erased: int = 0
     messages_interop: int = 0
     """Messages that only the rules of a pzp peer accept, and that are no records therefore."""
+    messages_lacking: int = 0
+    """Messages that wait in some tangle for others, to be proven there."""
     messages_waiting: int = 0
     """Records that are messages in form and cannot be accepted yet."""
     message_bytes: int = 0
@@ -215,7 +217,8 @@ class View(Protocol):
     def list(self, place: Coordinate | Prefix, *, tips: bool = False, limit: int | None = None) -> Iterator[Listed]:
         """Records at a place, by (group, app, name), within one coordinate the newest (TAI, hash text) first.
 
-        With ``tips`` only the first of each coordinate.
+        With ``tips`` only the first of each coordinate. A store that keeps tangles puts the record of a message before
+        whatever else somebody has written in its place.
         """
         ...
 

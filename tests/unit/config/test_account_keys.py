@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.config.account_keys import account_key_file, account_key_names, create_account_key, load_account_key
+from bobbin.config.account_keys import (
+    AccountKeys,
+    account_key_file,
+    account_key_names,
+    create_account_key,
+    load_account_key,
+)
 from bobbin.config.keys import KeyFileError, NoSuchKey, key_names
 from bobbin.errors import UsageError
 from bobbin.tangles.keys import Keypair
@@ -72,3 +78,13 @@ def test_a_damaged_file_is_refused_without_repeating_it(folder: Path, content: b
 def test_a_name_is_a_plain_file_name(folder: Path, name: str) -> None:
     with pytest.raises(UsageError, match="not a key name"):
         create_account_key(folder, name)
+
+
+def test_the_public_halves_of_all(folder: Path) -> None:
+    keys = AccountKeys(folder)
+    assert keys.publics() == frozenset()
+    made = {create_account_key(folder, name).public for name in ("alice", "bob")}
+    assert keys.publics() == made
+    keys.file("bob").write_bytes(b"damaged\n")
+    with pytest.raises(KeyFileError, match="restore it from a backup"):
+        keys.publics()

@@ -8,8 +8,13 @@ import pytest
 from bobbin.errors import UsageError
 from bobbin.runtime.tangle_writing import NoAccount, SeveralAccounts, Tangles, tables_of
 from bobbin.store.sqlite import open_store
+from bobbin.store.tangles import Level
+from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
+from bobbin.tangles.message import Message
 from bobbin.tangles.tangle import Kind
+from tests.support.tangle_messages import Author
+from tests.unit.runtime.tangle_stores import placed
 
 ALICE, SECOND = Keypair.from_words("alice"), Keypair.from_words("second")
 
@@ -111,3 +116,83 @@ def test_a_beginning_of_several(tangles: Tangles, monkeypatch: pytest.MonkeyPatc
 def test_what_has_no_tables_has_no_tangles() -> None:
     with pytest.raises(UsageError, match="in a lake"):
         tables_of(object())  # type: ignore[arg-type]
+
+
+# ---- where a goal lets go of what came before -----------------------------------------------------------------------
+
+
+def _newest(tangles: Tangles, count: int, *, level: Level = Level.MODERN) -> list[Message]:
+    """A thread of somebody else, of which only the newest are here, with what leads from them to the root."""
+    bob = Author("bob")
+    messages = [bob.root({"text": "topic"}, "thread")]
+    messages += [bob.post(messages[0].id, {"text": f"m{number}"}, "thread") for number in range(8)]
+    root = messages[0].id
+    kept = {piece.id: piece.erased for piece in bob.tangles[root].slice([messages[-count].id])}
+    tangles.set_goal(root, f"newest-{count}")
+    sent = [message.erased() if kept[message.id] else message for message in messages if message.id in kept]
+    done = tangles.commit([bob.account, *sent], tangle=root, level=level)
+    assert done.refused == ()
+    assert tangles.proven(root).max_depth == 0, "what leads to the rest is not here"
+    return messages
+
+
+def test_a_reply_stands_after_the_newest_that_a_goal_keeps(tangles: Tangles) -> None:
+    tangles.new_account(ALICE)
+    messages = _newest(tangles, 3)
+    root, tip = messages[0].id, messages[-1].id
+    reply = tangles.post(ALICE, {"text": "reply"}, tangles=[root])
+    assert reply.depth_in(root) == 9
+    assert tip in reply.places[root].prev
+    assert tangles.tangle(root).tips() == {reply.id}
+    judged = tangles.judgement(root, reply.id)
+    assert judged is not None
+    assert judged.mark is Mark.WAITING, "it is proven where the whole thread is"
+    tangles.collect()
+    assert tangles.tangle(root).has_data(reply.id)
+    more = [tangles.post(ALICE, {"text": text}, tangles=[root]) for text in ("two", "three")]
+    assert [message.depth_in(root) for message in more] == [10, 11]
+    bob = Author("bob")
+    assert tangles.commit([bob.account, *messages], tangle=root).refused == ()
+    assert tangles.proven(root).tips() == {more[-1].id}, "what was written meanwhile is proven with the rest"
+
+
+def test_a_reply_of_ones_own_is_kept_even_if_what_it_answers_turns_out_wrong(tangles: Tangles) -> None:
+    tangles.new_account(ALICE)
+    messages = _newest(tangles, 3)
+    root = messages[0].id
+    stranger = Author("stranger")
+    wrong = placed(stranger, messages[0], sorted([messages[1].id, messages[-1].id]), 12)
+    assert tangles.commit([stranger.account, wrong], tangle=root, level=Level.MODERN).refused == ()
+    reply = tangles.post(ALICE, {"text": "reply"}, tangles=[root])
+    assert wrong.id in reply.places[root].prev, "nobody can tell yet"
+    done = tangles.commit([Author("bob").account, *messages], tangle=root)
+    assert [one.message for one in done.dropped] == [wrong.id]
+    assert tangles.message(reply.id) == reply
+
+
+def test_a_reply_stands_after_nothing_that_was_signed_by_somebody_who_may_not(tangles: Tangles) -> None:
+    tangles.new_account(ALICE)
+    messages = _newest(tangles, 3, level=Level.INTEROP)
+    root = messages[0].id
+    # A real peer counts the whole account where none of the tips is known.
+    unknown = Author("stranger")
+    foreign = unknown.sign(
+        {"text": "foreign"},
+        {
+            "account": unknown.account.id,
+            "accountTips": [messages[0].id],
+            "tangles": {root: {"depth": 9, "prev": [messages[-1].id]}},
+            "domain": "thread",
+        },
+    )
+    assert tangles.commit([unknown.account, foreign], tangle=root).refused == ()
+    reply = tangles.post(ALICE, {"text": "reply"}, tangles=[root])
+    assert (reply.depth_in(root), messages[-1].id in reply.places[root].prev) == (9, True)
+    assert foreign.id not in reply.places[root].prev
+
+
+def test_without_such_a_goal_a_reply_stands_after_what_is_proven_alone(tangles: Tangles) -> None:
+    tangles.new_account(ALICE)
+    root = _newest(tangles, 3)[0].id
+    tangles.set_goal(root, "all")
+    assert tangles.post(ALICE, {"text": "reply"}, tangles=[root]).depth_in(root) == 1

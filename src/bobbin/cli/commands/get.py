@@ -6,6 +6,7 @@ import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.freshness import freshen
+from bobbin.cli.message_records import warn_unaccepted
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Output
@@ -39,6 +40,7 @@ def get(
         record = lace.get(what)
         if record is None:
             return record_not_found(out, lace, what)
+        warn_unaccepted(out, lace, what, record)
     if as_json:
         out.json_text(encode(record))
     else:

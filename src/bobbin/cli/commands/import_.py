@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, cast
 import typer
 
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.message_records import take_in
 from bobbin.cli.options import AsJson, Form, FormChoice, LaceFolder, Workers, chosen_form
 from bobbin.cli.output import Output, encode
 from bobbin.cli.progress import CountingReader, progress
@@ -57,6 +58,7 @@ def import_(
         totals = [_import_file(lace, file, form, workers, out, ledger) for file in files]
         sums = {field: sum(getattr(total, field) for total in totals) for field in _COUNTS}
         sums |= _not_kept(lace, before, rejected=sums["rejected"])
+        take_in(lace)
     out.result(
         {"event": "summary", "files": len(files), **sums}, *_summary(out, folder, sums, time.monotonic() - began)
     )

@@ -19,6 +19,7 @@ from bobbin.cli.elsewhere import (
     find_elsewhere,
 )
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.message_records import warn_unaccepted
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, Limit, parse_place, parse_wanted
 from bobbin.cli.output import Output
@@ -77,6 +78,7 @@ def remote_get(
         if got.record is None:
             code = _end(out, got.report)
             return record_not_found(out, lace, what, asked=peer) if got.report.fixed_point else code
+        warn_unaccepted(out, lace, what, got.record)
     if as_json:
         out.json_text(encode(got.record))
     else:

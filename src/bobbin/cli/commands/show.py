@@ -7,6 +7,7 @@ import typer
 
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.freshness import freshen
+from bobbin.cli.message_records import warn_unaccepted
 from bobbin.cli.missing import record_not_found
 from bobbin.cli.options import AsJson, LaceFolder, parse_wanted
 from bobbin.cli.output import Json, Output
@@ -44,6 +45,7 @@ def show(
         record = lace.get(what)
         if record is None:
             return record_not_found(out, lace, what)
+        warn_unaccepted(out, lace, what, record)
     validate(record.raw, requested=record.hash)
     if as_json:
         out.result(_value(record))

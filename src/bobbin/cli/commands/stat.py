@@ -26,6 +26,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
     freshen(out, folder)
     with Lace.open(folder, read_only=True) as lace:
         now, settings, keys = lace.stat(), lace.settings, lace.key_names()
+        account_keys = lace.account_keys.names()
     overflow = now.quarantine_overflow
     kinds = {kind.name.lower(): count for kind, count in now.records.items()}
     counts = [kinds.get(kind, 0) for kind in ("blob", "plex", "seal")]
@@ -43,6 +44,7 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
         "refusals": f"{now.refused:,}",
         **({"messages": _messages(now)} if now.messages or now.messages_waiting else {}),
         "keys": ", ".join(f"{name} (default)" if name == settings.default_key else name for name in keys) or "none",
+        **({"accounts": f"keys {', '.join(account_keys)}"} if account_keys else {}),
     }
     out.result(
         {
@@ -60,10 +62,12 @@ def stat(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
             "messages": now.messages,
             "messages_erased": now.messages_erased,
             "messages_interop": now.messages_interop,
+            "messages_lacking": now.messages_lacking,
             "messages_waiting": now.messages_waiting,
             "message_bytes": now.message_bytes,
             "schema_version": now.schema_version,
             "keys": keys,
+            "account_keys": account_keys,
             "default_key": settings.default_key,
         },
         *(f"{out.style(f'{label:<10}', dim=True)}  {out.style(text)}" for label, text in rows.items()),
@@ -76,6 +80,7 @@ def _messages(now: "Stat") -> str:
     parts = {
         "erased": now.messages_erased,
         "not proven": now.messages_interop,
+        "waiting for others": now.messages_lacking,
         "more waiting as records": now.messages_waiting,
     }
     words = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)

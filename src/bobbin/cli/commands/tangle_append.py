@@ -20,6 +20,7 @@ from bobbin.cli.tangle_options import (
     read_data,
     resolve,
 )
+from bobbin.cli.tangle_unwanted import threads_without_goal
 
 
 def tangle_append(
@@ -52,6 +53,9 @@ def tangle_append(
         speaker = account if account in (None, "any") else resolve(lace, str(account), option="--account")
         with advising(lace):
             message = lace.tangles.post(load_key(lace, key), content, tangles=tangles, account=speaker, domain=domain)
+        unwanted = threads_without_goal(lace, message.places)
     depths = {root: place.depth for root, place in message.places.items()}
     out.result({"id": message.id, "tangles": depths, "account": message.account, "domain": message.domain}, message.id)
+    for root in unwanted:
+        out.note(f"to get replies: bobbin tangle goal {folder} {root} all")
     return ExitCode.OK

@@ -24,7 +24,8 @@ def tangle_gc(
     """Delete and erase the messages that the goals do not ask for, in one commit.
 
     Messages on the way from what is kept to the root lose their data only. The account messages that kept ones were
-    signed under are always kept. What a set or dict has superseded is remembered for a while, so that no peer brings it
+    signed under are always kept, and so are the accounts of your own keys; under newest-N, so is what you have written
+    and nothing comes after yet. What a set or dict has superseded is remembered for a while, so that no peer brings it
     back. The records of what goes are removed and refused; a peer's message brings them back if a goal wants it again.
 
     Example: bobbin tangle gc notes.lace --dry-run

@@ -81,6 +81,8 @@ def tangle_new(
     out.result({"tangle": id, "kind": kind.value}, id)
     if found is not None:
         out.note(f"the key {key!r} has this account already; another one needs another key, or another --domain")
+    if kind is KindChoice.THREAD:
+        out.note(f"to get replies: bobbin tangle goal {folder} {id} all")
     return ExitCode.OK
 
 

@@ -13,6 +13,7 @@ from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Json, Output
 from bobbin.cli.tangle_options import KEY_DEFAULT, load_key
 from bobbin.cli.tangle_text import short
+from bobbin.cli.tangle_unwanted import note_unwanted, threads_without_goal
 from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class _Serving:
         listener = await self._node.listen(place, admits=self._admits)
         values: dict[str, Json] = {"address": str(listener.address), "process": os.getpid()}
         self._tell("started", values, f"listening at {listener.address}")
+        note_unwanted(self._out, self._lace, threads_without_goal(self._lace))
         looking, stopping = asyncio.create_task(self._look()), asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)

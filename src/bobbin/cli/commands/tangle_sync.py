@@ -11,6 +11,7 @@ from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output
 from bobbin.cli.tangle_options import KEY_DEFAULT, is_folder, load_key, resolve
 from bobbin.cli.tangle_sync_text import Account
+from bobbin.cli.tangle_unwanted import note_unwanted, threads_without_goal, without_goal
 from bobbin.cli.text import count_text, size_text
 from bobbin.errors import UsageError
 
@@ -85,6 +86,7 @@ def _with_folder(out: Output, lace: "Lace", other: "Lace", wanted: tuple[str, ..
     report = sync_pair(lace.tangles, other.tangles, wanted, modern=modern)
     account, theirs = Account(report.notices), Account(report.peer_notices)
     lacking = _lacking(lace, wanted)
+    unwanted = threads_without_goal(lace)
     out.result(
         {
             "lace": str(lace.path),
@@ -93,11 +95,15 @@ def _with_folder(out: Output, lace: "Lace", other: "Lace", wanted: tuple[str, ..
             **account.value(report.traffic),
             "peer_runs": theirs.value({})["runs"],
             "lacking": {**lacking},
+            "without_goal": unwanted,
         },
         f"{out.style('mode', dim=True)}  {_mode(modern=modern)}",
         *account.lines(out, report.traffic),
     )
     _hint(out, lace, wanted, lacking)
+    note_unwanted(out, lace, [root for root in unwanted if root not in wanted])
+    for root in threads_without_goal(other, wanted):
+        out.note(f"nothing of {root} was taken there: {without_goal(other, root)}")
     return ExitCode.NOT_ALL if lacking else account.code
 
 
@@ -117,6 +123,7 @@ def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *,
         raise TransportError(f"{address}: {words}", retry=error.retry) from error
     account = Account(report.notices)
     lacking = _lacking(lace, wanted)
+    unwanted = threads_without_goal(lace)
     out.result(
         {
             "lace": str(lace.path),
@@ -126,12 +133,14 @@ def _with_peer(out: Output, lace: "Lace", peer: str, wanted: tuple[str, ...], *,
             "link_bytes_out": report.bytes_out,
             "link_bytes_in": report.bytes_in,
             "lacking": {**lacking},
+            "without_goal": unwanted,
         },
         f"{out.style('mode', dim=True)}  {_mode(modern=report.modern)}",
         *account.lines(out, report.traffic),
         f"{out.style('link', dim=True)}  {size_text(report.bytes_out)} out, {size_text(report.bytes_in)} in",
     )
     _hint(out, lace, wanted, lacking)
+    note_unwanted(out, lace, [root for root in unwanted if root not in wanted])
     return ExitCode.NOT_ALL if lacking else account.code
 
 
@@ -188,6 +197,6 @@ def _hint(out: Output, lace: "Lace", wanted: tuple[str, ...], lacking: dict[str,
     goals = lace.tangles.goals()
     for root in wanted:
         if root not in goals:
-            out.note(f"{root} has no goal here, so nothing of it was taken; bobbin tangle goal {lace.path} {root} all")
+            out.note(f"nothing of {root} was taken: {without_goal(lace, root)}")
     for root, what in lacking.items():
         out.note(f"{root} is not whole: {what}")

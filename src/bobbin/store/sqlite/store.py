@@ -367,6 +367,7 @@ class SqliteStore:
                 messages=messages.messages,
                 messages_erased=messages.erased,
                 messages_interop=messages.interop,
+                messages_lacking=tangle_rows.count_lacking(moment.connection),
                 messages_waiting=messages.waiting,
                 message_bytes=messages.message_bytes,
             )

@@ -203,6 +203,12 @@ def lacking(connection: apsw.Connection, ids: Iterable[str]) -> dict[str, frozen
     return {id: frozenset(roots) for id, roots in found.items()}
 
 
+def count_lacking(connection: apsw.Connection) -> int:
+    """How many messages lack something to be proven in some tangle. Counted along an index; it costs what it counts."""
+    count: int = connection.execute("SELECT count(DISTINCT message) FROM lacking").get
+    return count
+
+
 def of_record(connection: apsw.Connection, record: int) -> StoredMessage | None:
     """The message whose Plex is this record."""
     row = connection.execute(_OF_RECORD, (record,)).fetchone()

@@ -8,12 +8,20 @@ import pytest
 from bobbin import lace
 from bobbin.config.settings import Settings
 from tests.unit.cli.command_line import PLEX_1, SECRET, VERIFIER, Cli
+from tests.unit.cli.tangle_laces import Woven
 
 
 def test_a_backup_is_a_lace_without_secrets(filled: Path, cli: Cli, tmp_path: Path) -> None:
     target = tmp_path / "copy.lace"
     answer = cli("backup", filled, target, "--json")
-    assert answer.json == {"lace": str(filled), "backup": str(target), "records": 1, "keys": []}
+    assert answer.json == {
+        "lace": str(filled),
+        "backup": str(target),
+        "records": 1,
+        "keys": [],
+        "account_keys": [],
+        "left_behind": {"keys": ["main"], "account_keys": []},
+    }
     assert cli("get", target, PLEX_1).out == b"hello"
     assert cli("fsck", target).code == 0
     assert cli("key", "list", target).out == b""
@@ -75,3 +83,22 @@ def test_a_backup_does_not_go_into_the_lace(filled: Path, cli: Cli, tmp_path: Pa
         assert answer.code == 2
         assert "inside the lace" in answer.err
         assert not target.exists()
+
+
+def test_keys_of_accounts_are_treated_like_the_others(woven: Woven, cli: Cli, tmp_path: Path) -> None:
+    private = (woven.folder / "keys" / "account.ed25519").read_bytes()
+    bare = tmp_path / "bare.lace"
+    answer = cli("backup", woven.folder, bare)
+    assert "keys were not copied (account of tangles)" in answer.err
+    assert "nobody can restore an account without its key" in answer.err
+    assert "--with-keys" in answer.err
+    assert list((bare / "keys").iterdir()) == []
+    cli("key", "new", woven.folder)
+    whole = tmp_path / "whole.lace"
+    answer = cli("backup", woven.folder, whole, "--with-keys", "--json")
+    assert (answer.json["keys"], answer.json["account_keys"]) == (["main"], ["account"])
+    assert answer.json["left_behind"] == {"keys": [], "account_keys": []}
+    assert (whole / "keys" / "account.ed25519").read_bytes() == private
+    assert cli("tangle", "append", whole, woven.feed, "-d", '{"text":"from the copy"}').code == 0
+    none = tmp_path / "none.lace"
+    assert "keys were not copied (main, account of tangles)" in cli("backup", woven.folder, none).err

@@ -1,5 +1,7 @@
 """``bobbin tangle gc``."""
 
+from pathlib import Path
+
 from tests.unit.cli.command_line import Cli
 from tests.unit.cli.tangle_laces import Woven
 
@@ -27,3 +29,39 @@ def test_tangles_without_a_goal_go_only_when_asked_for(woven: Woven, cli: Cli) -
     done = cli("tangle", "gc", woven.folder, "--strict", "--json").json
     assert set(done["deleted"]) == {woven.feed, *woven.posts[:3]}
     assert cli("tangle", "show", woven.folder, woven.account, "--json").json["messages"] == 1
+
+
+def test_ones_own_account_stays_whatever_is_asked_for(woven: Woven, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.account, "none")
+    done = cli("tangle", "gc", woven.folder, "--strict", "--json").json
+    assert woven.account not in done["deleted"]
+    assert set(done["deleted"]) == {woven.feed, woven.thread, *woven.posts}
+    assert cli("tangle", "new", woven.folder, "account").text == woven.account + "\n"
+    assert cli("tangle", "new", woven.folder, "feed", "--domain", "post").text == woven.feed + "\n"
+
+
+def test_nothing_goes_while_it_cannot_be_told_what_is_ones_own(woven: Woven, cli: Cli) -> None:
+    (woven.folder / "keys" / "account.ed25519").write_bytes(b"damaged\n")
+    answer = cli("tangle", "gc", woven.folder, "--strict")
+    assert answer.code == 3
+    assert "does not hold a private key" in answer.err
+    assert cli("stat", woven.folder, "--json").json["messages"] == 7
+
+
+def test_a_reply_under_newest_is_kept_and_reaches_the_others(woven: Woven, cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other.lace"
+    for words in (["init"], ["tangle", "key", "new"]):
+        cli(*words, other)
+    cli("tangle", "new", other, "account")
+    for number in range(6):
+        cli("tangle", "append", woven.folder, woven.thread, "-d", f'{{"text":"m{number}"}}')
+    cli("tangle", "goal", woven.folder, woven.thread, "all")
+    cli("tangle", "goal", other, woven.thread, "newest-2")
+    assert cli("tangle", "sync", other, woven.folder).code == 0
+    answer = cli("tangle", "append", other, woven.thread, "-d", '{"text":"mine"}', "--json")
+    assert answer.json["tangles"] == {woven.thread: 8}
+    assert cli("tangle", "gc", other).code == 0
+    assert "mine" in cli("tangle", "log", other, woven.thread).lines[-1]
+    assert cli("tangle", "sync", other, woven.folder).code == 0
+    last = cli("tangle", "log", woven.folder, woven.thread, "--json").rows[-1]
+    assert (last["id"], last["standing"], last["data"]) == (answer.json["id"], "full", {"text": "mine"})

@@ -1,6 +1,10 @@
 """``bobbin tangle log``."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from bobbin.lace import Lace
 from tests.support.tangle_messages import Author
@@ -54,3 +58,30 @@ def test_nothing_yet(folder: Path, cli: Cli) -> None:
     assert (answer.code, answer.text) == (0, "")
     assert "bobbin tangle new" in answer.err
     assert cli("tangle", "log", folder, "1" * 32).code == 1
+
+
+def _alter(folder: Path, id: str, old: bytes, new: bytes) -> None:
+    """Change the bytes of a message behind the back of the store."""
+    with closing(sqlite3.connect(folder / "records.db")) as connection, connection:
+        (raw,) = connection.execute("SELECT raw FROM message WHERE id = ?", (id,)).fetchone()
+        assert raw.count(old) == 1
+        connection.execute("UPDATE message SET raw = ? WHERE id = ?", (raw.replace(old, new), id))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"post 1", b"POST 1"), (b'"depth":2', b'"depth":3'), (b'"v":4', b'"v":5'), (b'{"data":', b'{"DATA":')],
+    ids=["data", "metadata", "version", "form"],
+)
+def test_damaged_bytes_are_never_shown(woven: Woven, cli: Cli, old: bytes, new: bytes) -> None:
+    _alter(woven.folder, woven.posts[1], old, new)
+    for words in (["log"], ["log", "--json"], ["show", "--graph"]):
+        command, *options = words
+        answer = cli("tangle", command, woven.folder, woven.feed, *options)
+        assert answer.code == 3
+        assert woven.posts[1] in answer.err
+        assert "bobbin fsck" in answer.err
+        assert "POST 1" not in answer.text
+    checked = cli("fsck", woven.folder)
+    assert checked.code == 3
+    assert woven.posts[1] in checked.text + checked.err

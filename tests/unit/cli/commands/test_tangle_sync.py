@@ -41,7 +41,7 @@ def test_phases_and_bytes_are_shown(woven: Woven, folder: Path, cli: Cli) -> Non
 def test_without_a_goal_nothing_is_taken(woven: Woven, folder: Path, cli: Cli) -> None:
     answer = cli("tangle", "sync", folder, woven.folder, woven.feed)
     assert answer.code == 0
-    assert "has no goal here" in answer.err
+    assert f"it has no goal in {folder}; bobbin tangle goal {folder} {woven.feed} all" in answer.err
     assert cli("tangle", "show", folder, woven.feed).code == 1
 
 
@@ -94,3 +94,22 @@ def test_whose_goal_it_is_does_not_matter_for_the_verdict(woven: Woven, folder: 
     cli("tangle", "goal", folder, woven.feed, "all")
     assert "both have the same" in cli("tangle", "sync", folder, woven.folder).text
     assert "both have the same" in cli("tangle", "sync", folder, woven.folder).text
+
+
+def test_an_author_without_a_goal_is_told(woven: Woven, folder: Path, cli: Cli) -> None:
+    cli("tangle", "goal", woven.folder, woven.feed, "all")
+    answer = cli("tangle", "sync", woven.folder, folder)
+    assert f"you write in {woven.thread}, and nothing of it is asked for" in answer.err
+    assert f"bobbin tangle goal {woven.folder} {woven.thread} all" in answer.err
+    assert cli("tangle", "sync", woven.folder, folder, "--json").json["without_goal"] == [woven.thread]
+    named = cli("tangle", "sync", woven.folder, folder, woven.thread)
+    assert named.err.count(woven.thread) == 2, "once, in one sentence with a command"
+    cli("tangle", "goal", woven.folder, woven.thread, "all")
+    assert woven.thread not in cli("tangle", "sync", woven.folder, folder).err
+
+
+def test_whoever_syncs_with_an_author_without_a_goal_is_told(woven: Woven, folder: Path, cli: Cli) -> None:
+    cli("tangle", "goal", folder, woven.thread, "all")
+    answer = cli("tangle", "sync", folder, woven.folder)
+    assert f"nothing of {woven.thread} was taken there" in answer.err
+    assert f"bobbin tangle goal {woven.folder} {woven.thread} all" in answer.err

@@ -6,9 +6,12 @@ import pytest
 from bobbin.errors import UsageError
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.store.sqlite import SqliteStore, listing
+from bobbin.tangles.plex import plex_of
 from tests.conformance.samples import plex
+from tests.support.tangle_messages import Author
 from tests.unit.store.sqlite.conftest import Database
 from tests.unit.store.sqlite.plans import scanned_tables, steps
+from tests.unit.store.sqlite.tangle_batches import put
 
 PLACES: list[Coordinate | Prefix] = [
     Coordinate(group="u", app="ding", name="wanted/3"),
@@ -73,3 +76,27 @@ def test_a_limit_ends_the_walk_early(store: SqliteStore, database: Database) -> 
 def test_a_name_without_an_app_is_refused(store: SqliteStore) -> None:
     with pytest.raises(UsageError, match="no app"):
         list(store.list(Prefix(group="u", name="links/")))
+
+
+def test_the_record_of_a_message_comes_first_at_the_cost_of_one_look(store: SqliteStore, database: Database) -> None:
+    alice = Author("alice")
+    feed = alice.feed(30)
+    put(store, alice.account, *feed)
+    place = Prefix(group=alice.account.id, app="pzp")
+    lines, few = _cost(database, place, tips=True)
+    assert lines == len(feed) + 1
+    name = f"post/{feed[3].id}"
+    later = [plex(group=alice.account.id, app="pzp", name=name, tai=1000 + number) for number in range(400)]
+    store.put_records(later)
+    lines_after, many = _cost(database, place, tips=True)
+    assert lines_after == lines
+    assert many <= 1.1 * few + 500
+    genuine = plex_of(feed[3])
+    assert genuine is not None
+    at = Coordinate(group=alice.account.id, app="pzp", name=name)
+    rows = [listed.hash for listed in store.list(at)]
+    assert rows[0] == genuine.hash
+    assert sorted(rows[1:]) == sorted(one.hash for one in later)
+    assert [listed.hash for listed in store.list(at, tips=True)] == [genuine.hash]
+    with database() as connection:
+        assert scanned_tables(connection, listing.OF_MESSAGE, ("x", 1, "n")) == set()
