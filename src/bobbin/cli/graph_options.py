@@ -7,7 +7,7 @@ import typer
 from msgspec import Struct
 
 from bobbin.cli.sources import check_given
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.runtime.graph_client import GraphMirror, TellLost
@@ -42,19 +42,38 @@ class Shown(Struct, frozen=True, kw_only=True):
     allow_insecure: bool = False
 
 
+class NotServed(ResourceError):
+    """Nobody serves the graph of a lace now."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"the graph of {folder} is not served now; `bobbin graph serve {folder}` does it", retry=True)
+
+
+def parse_place(text: str, *, to_listen: bool = False, path: str = "/graph") -> "Address":
+    """An address; also as the URL of a WebSocket, which is how a browser is told of one."""
+    from bobbin.wire import address as addresses
+
+    scheme, slashes, rest = text.partition("://")
+    if slashes and scheme in ("ws", "wss"):
+        text = f"{scheme}:{rest.removesuffix(path).removesuffix('/')}"
+    return addresses.parse(text, to_listen=to_listen)
+
+
 def find_graph(where: str) -> "Address":
-    """The address that a text names: itself, or the socket in the folder of a lace."""
+    """The address that a text names: itself, or the socket in the folder of a lace. Raises ``NotServed``."""
     from bobbin.config.layout import Layout
     from bobbin.runtime.connection import is_address
-    from bobbin.wire import address as addresses
     from bobbin.wire.address import Address, Scheme
 
     folder = Path(where)
     if is_address(where) and not folder.is_dir():
-        return addresses.parse(where)
+        return parse_place(where)
     if not Layout(folder).is_lace():
         raise UsageError(f"{where} is neither an address, such as ws:127.0.0.1:4794, nor the folder of a lace")
-    return Address(scheme=Scheme.UNIX, path=str(Layout(folder.resolve()).graph_socket))
+    socket = Layout(folder.resolve()).graph_socket
+    if not socket.exists():
+        raise NotServed(folder)
+    return Address(scheme=Scheme.UNIX, path=str(socket))
 
 
 def connect(address: "Address", shown: Shown, *, lost: "TellLost") -> "GraphMirror":

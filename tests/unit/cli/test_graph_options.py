@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.cli.graph_options import Shown, connect, find_graph
+from bobbin.cli.graph_options import NotServed, Shown, connect, find_graph
 from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
 from bobbin.wire import address as addresses
@@ -14,6 +14,10 @@ WEB = addresses.parse("ws:127.0.0.1:1")
 
 def test_an_address_or_a_lace(folder: Path) -> None:
     assert str(find_graph("ws:127.0.0.1:4794")) == "ws:127.0.0.1:4794"
+    assert str(find_graph("ws://127.0.0.1:4794/graph")) == "ws:127.0.0.1:4794"
+    with pytest.raises(NotServed):
+        find_graph(str(folder))
+    (folder / "graph.sock").touch()
     assert str(find_graph(str(folder))) == f"unix:{folder.resolve()}/graph.sock"
     for text in ("nowhere", str(folder.parent), "unix:relative"):
         with pytest.raises(UsageError):

@@ -44,8 +44,7 @@ def graph_dump(
         authorities=authorities,
         allow_insecure=allow_insecure,
     )
-    address = find_graph(where)
-    snapshot = _read(Path(where)) if Path(where).is_dir() else asyncio.run(_ask(address, shown))
+    snapshot = _read(Path(where)) if Path(where).is_dir() else asyncio.run(_ask(find_graph(where), shown))
     tags = TypeTags.standard()
     lines = [] if as_json else graph_text.plain_lines(snapshot.nodes, tags)
     out.result(graph_text.snapshot_value(snapshot, tags), *map(out.style, lines))

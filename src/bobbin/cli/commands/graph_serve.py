@@ -11,6 +11,7 @@ import typer
 
 from bobbin.cli.commands.peers import PeersFile
 from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.graph_options import parse_place
 from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Json, Output
 from bobbin.cli.server_log import ServerLog
@@ -78,7 +79,6 @@ def graph_serve(
     from bobbin.config.layout import Layout
     from bobbin.config.peers import read_peers
     from bobbin.lace import Lace
-    from bobbin.wire import address as addresses
     from bobbin.wire.address import Scheme
 
     out = Output(as_json=as_json)
@@ -87,7 +87,7 @@ def graph_serve(
     if (certificate is None) != (private_key is None):
         raise UsageError("a certificate and its private key belong together: --certificate FILE --private-key FILE")
     layout = Layout(folder.resolve())
-    places = [addresses.parse(text, to_listen=True) for text in listen or [f"unix:{layout.graph_socket}"]]
+    places = [parse_place(text, to_listen=True) for text in listen or [f"unix:{layout.graph_socket}"]]
     is_stdio = any(place.scheme is Scheme.STDIO for place in places)
     if as_json and is_stdio:
         raise UsageError("on stdio the link has stdout, so there is no room for --json")
@@ -188,6 +188,7 @@ class _Serving:
         self._log.tell("stopped", {}, "stopped")
 
     def _say_started(self, listening: list[str]) -> None:
+        from bobbin.runtime.graph_greeting import OWN_SCHEMES
         from bobbin.runtime.graph_peers import OWNER
 
         allowed: dict[str, list[str]] = {name: [] for name in self._access.names.values()}
@@ -199,8 +200,11 @@ class _Serving:
         values: dict[str, Json] = {"listening": listening, "process": os.getpid(), "allowed": rows}
         lines = [f"listening   {address}" for address in listening]
         owner = self._access.names[OWNER]
+        has_way = any(place.startswith(tuple(OWN_SCHEMES)) for place in listening)
         for name, what in allowed.items():
             how = "; that is whoever can open the Unix socket, or has started this on stdio" if name == owner else ""
+            if name == owner and not has_way:
+                how = "; but has no way here, which is a Unix socket or stdio"
             lines.append(f"{name:<11} {', '.join(what) or 'nothing'}{how}")
         lines += ["all others  nothing"] if "anyone" not in allowed else []
         self._log.tell("started", values, *lines)

@@ -103,6 +103,33 @@ def test_events_in_json_and_a_record_that_comes(filled: Path, cli: Cli) -> None:
     ]
 
 
+def test_who_may_write_cannot_write_what_a_lace_holds(filled: Path, cli: Cli) -> None:
+    """A count is what is there. And who may write may still read, if it is the owner."""
+
+    async def look(mirror: GraphMirror) -> None:
+        await mirror.write({"records/blob": 99, "records/newest": {"hash": "x"}})
+        await mirror.acknowledged()
+        await mirror.trigger("store/cursor")
+        with Lace.open(filled) as lace:
+            lace.put(b"x", group="u", app="ding", name="links/2")
+        found = await seen(mirror, lambda values: values["records/plex"] == 2)
+        assert (found["records/blob"], found["records/count"]) == (0, 2)
+
+    answer = _served(
+        cli, filled, "--allow", "owner:write=*", "--allow", "owner:trigger_effect=store/cursor", "--json", look=look
+    )
+    denied = [json.loads(line) for line in answer.lines if '"denied"' in line]
+    assert [(one["kind"], one["why"]) for one in denied] == [("write", "there is no such cell")] * 2
+    assert {"peer": 1, "name": "owner", "kind": "read", "keys": "*"} in json.loads(answer.lines[0])["allowed"]
+
+
+def test_the_url_of_a_browser_is_an_address(filled: Path, cli: Cli) -> None:
+    answer = _served(
+        cli, filled, "--listen", "ws://127.0.0.1:0/graph", "--listen", f"unix:{filled.resolve()}/graph.sock"
+    )
+    assert answer.lines[0].startswith("listening   ws:127.0.0.1:")
+
+
 def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cli) -> None:
     for options in (
         ["--allow", "7:read=*"],
