@@ -33,6 +33,9 @@ export { ValueFault } from "./values.js";
 /** The id of whoever shows no token. */
 export const ANYONE = 2;
 
+/** Why there is no connection, as far as anybody can know here. */
+export const NOT_MADE = "no connection: nothing answers there, or the token or this page is not known there";
+
 const DEFAULTS = {
   token: null,
   peer: ANYONE,
@@ -168,8 +171,10 @@ export class GraphMirror extends EventTarget {
     const socket = new WebSocket(this.#url, protocols);
     this.#socket = socket;
     this.#agreed = null;
+    let isOpen = false;
     socket.onopen = () => {
       if (socket !== this.#socket) return;
+      isOpen = true;
       // Numbers are given once; on a link they are counted from what is settled when it begins.
       this.#settled = this.#writes[0]?.number ?? this.#written;
       this.#send(encodeHandshake(this.#options, this.#outbox, this.#settled));
@@ -180,7 +185,8 @@ export class GraphMirror extends EventTarget {
     };
     socket.onerror = () => {};
     socket.onclose = ({ reason }) => {
-      if (socket === this.#socket) this.#lose(reason);
+      // A browser does not say why a connection was not made, be it a wrong token.
+      if (socket === this.#socket) this.#lose(reason || (isOpen ? "" : NOT_MADE));
     };
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
-import { GraphMirror } from "../mirror.js";
+import { GraphMirror, NOT_MADE } from "../mirror.js";
 import { FakeSocket, HANDSHAKE, cellSet, delta, knowing, node, remembering, snapshot } from "./fake_socket.js";
 
 mock.timers.enable({ apis: ["setTimeout"] });
@@ -36,6 +36,21 @@ test("the handshake goes first, with the id that belongs to the token", () => {
   assert.equal(socket.sent[0].peer_id, 9);
   assert.equal(socket.sent[0].protocol_id, "lazily-ipc");
   assert.equal(mirror.status, "awaiting");
+  mirror.close();
+});
+
+test("a connection that is not made is told, and tried again", () => {
+  const mirror = new GraphMirror("ws://here/graph", { WebSocket: FakeSocket });
+  const reasons = [];
+  mirror.addEventListener("refused", ({ reason }) => reasons.push(reason));
+  const first = FakeSocket.newest;
+  first.lose();
+  assert.deepEqual(reasons, [NOT_MADE]);
+  mock.timers.tick(15_000);
+  assert.notEqual(FakeSocket.newest, first);
+  FakeSocket.newest.open();
+  FakeSocket.newest.lose();
+  assert.equal(reasons.length, 1, "what was there and is lost is a status");
   mirror.close();
 });
 

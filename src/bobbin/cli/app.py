@@ -39,6 +39,7 @@ from bobbin.cli.commands.fsck import fsck
 from bobbin.cli.commands.get import get
 from bobbin.cli.commands.graph_dump import graph_dump
 from bobbin.cli.commands.graph_serve import graph_serve
+from bobbin.cli.commands.graph_set import graph_set
 from bobbin.cli.commands.graph_watch import graph_watch
 from bobbin.cli.commands.import_ import import_
 from bobbin.cli.commands.init import init
@@ -131,7 +132,7 @@ remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewh
 tangle = typer.Typer(no_args_is_help=True, help="Histories of signed messages that name what they come after.")
 tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, list.")
 signal = typer.Typer(no_args_is_help=True, help="Rooms in which peers find each other: serve.")
-graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump.")
+graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump, set.")
 cluster = typer.Typer(no_args_is_help=True, help="Nodes that agree on one order, and a table of keys to try it on.")
 chain = typer.Typer(no_args_is_help=True, help="Transactions on a set of shards, and the blocks that they leave.")
 pipeline = typer.Typer(no_args_is_help=True, help="Jobs on Spark, over as many records as there are, in a lake.")
@@ -244,6 +245,7 @@ app.add_typer(graph, name="graph", rich_help_panel=NODE)
 _add(graph, "serve", graph_serve)
 _add(graph, "watch", graph_watch)
 _add(graph, "dump", graph_dump)
+_add(graph, "set", graph_set)
 _add(app, "links", links, NODE)
 _add(app, "top", top, NODE)
 

@@ -62,17 +62,20 @@ def plain_lines(nodes: Iterable["Node"], tags: "TypeTags") -> list[str]:
     return [f"{name:<{width}}  {value}  {state}".rstrip() for name, value, state in table]
 
 
-def table(nodes: Iterable["Node"], tags: "TypeTags") -> "Table":
-    """A table for a terminal."""
+def table(nodes: Iterable["Node"], tags: "TypeTags", *, width: int = 120, rows_max: int | None = None) -> "Table":
+    """A table for a terminal of a width, of the first so many. Where room is scarce it is values that are cut."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in HEAD:
-        drawn.add_column(name, no_wrap=True)
-    for row in rows(nodes, tags):
-        drawn.add_row(*map(Text, row))
+    name, value, state = HEAD
+    drawn.add_column(name, no_wrap=True, max_width=width * 2 // 3)
+    # Only a column that may be broken into lines gives way to the others; its texts then are not broken, but cut.
+    drawn.add_column(value)
+    drawn.add_column(state, no_wrap=True)
+    for first, second, third in rows(nodes, tags)[:rows_max]:
+        drawn.add_row(Text(first), Text(second, no_wrap=True, overflow="ellipsis"), Text(third))
     return drawn
 
 

@@ -23,7 +23,15 @@ from bobbin.reactive.messages import PeerId
 from bobbin.reactive.permissions import OpKind
 from bobbin.records.ids import Verifier
 from bobbin.runtime.graph_allowances import EVERYTHING, Allowance
-from bobbin.runtime.graph_peers import NAMES, OWNER, TOKEN_PEER_MIN, Identities, signer_peer, token_digest
+from bobbin.runtime.graph_peers import (
+    NAMES,
+    OWNER,
+    SIGNER_PEER_MIN,
+    TOKEN_PEER_MIN,
+    Identities,
+    signer_peer,
+    token_digest,
+)
 
 TOKENS_MAX: Final = 10_000
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -62,7 +70,7 @@ def read_tokens(file: Path) -> dict[bytes, PeerId]:
         digest = _DIGEST.fullmatch(text)
         if digest is None:
             check_private(file, content.status)
-        key = token_digest(text) if digest is None else bytes.fromhex(digest[1])
+        key = _digest(file, number, text) if digest is None else bytes.fromhex(digest[1])
         if key in found:
             raise UsageError(f"{file}, line {number}: another peer has this token already")
         found[key] = peer
@@ -76,12 +84,19 @@ def read_token(file: Path) -> tuple[PeerId, str]:
     content = _read(file)
     if len(content.lines) != 1:
         raise UsageError(f"{file} has {len(content.lines)} tokens; an observer has one")
-    ((_, peer, text),) = content.lines
+    ((number, peer, text),) = content.lines
     if _DIGEST.fullmatch(text):
         raise UsageError(f"{file} has only the digest of a token, which shows nothing")
     check_private(file, content.status)
-    token_digest(text)
+    _digest(file, number, text)
     return peer, text
+
+
+def _digest(file: Path, number: int, text: str) -> bytes:
+    try:
+        return token_digest(text)
+    except UsageError as error:
+        raise UsageError(f"{file}, line {number}: {error}") from error
 
 
 def _read(file: Path) -> _File:
@@ -95,13 +110,17 @@ def _read(file: Path) -> _File:
         words = line.partition("#")[0].split()
         if words and (len(words) != _PARTS or not _ID.fullmatch(words[0])):
             raise UsageError(f"{file}, line {number}: not the id of a peer and its token")
+        if words and not TOKEN_PEER_MIN <= int(words[0]) < SIGNER_PEER_MIN:
+            raise UsageError(
+                f"{file}, line {number}: a token has an id between {TOKEN_PEER_MIN} and 2^52 - 1, not {words[0]}"
+            )
         if words:
             lines.append((number, PeerId(int(words[0])), words[1]))
     return _File(status, tuple(lines))
 
 
 def make_access(allow: Iterable[str], tokens: Mapping[bytes, PeerId], peers: Peers) -> Access:
-    """What texts and files allow. Where nothing is said of the owner, it may read everything, as it may anyway."""
+    """What texts and files allow. Where they do not say what the owner reads, that is everything, as it may anyway."""
     known = {entry.name: entry.verifier for entry in peers.entries if entry.verifier is not None}
     signers: dict[str, Verifier] = {}
     allowed: dict[Allowance, None] = {}
@@ -116,7 +135,7 @@ def make_access(allow: Iterable[str], tokens: Mapping[bytes, PeerId], peers: Pee
         if name in known:
             signers[name] = known[name]
         allowed[Allowance(_peer(name, tokens, known, peers.file), OpKind(kind), pattern)] = None
-    if not any(one.peer == OWNER for one in allowed):
+    if not any(one.peer == OWNER and one.kind is OpKind.READ for one in allowed):
         allowed[Allowance(OWNER, OpKind.READ, EVERYTHING)] = None
     who = {one.peer for one in allowed}
     identities = Identities(tokens=tokens, signers=frozenset(signers.values()), anyone=NAMES["anyone"] in who)

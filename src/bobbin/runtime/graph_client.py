@@ -392,7 +392,8 @@ class GraphMirror(AbstractAsyncContextManager["GraphMirror"]):
         if closing is not None:
             raise PeerError(closing.code, closing.detail)
         if phase is MirrorPhase.GREETING:
-            why = f"{why} before its handshake: what we have shown is not known there, or it takes no more links now"
+            known = "what we have shown is not known there, or goes with another id than ours"
+            why = f"{why}, before its handshake: {known}, or it takes no more links now"
             raise PeerError(CLOSED_EARLY, why)
         if phase is MirrorPhase.AWAITING:
             raise PeerError(CLOSED_EARLY, f"{why} before its snapshot")

@@ -176,6 +176,7 @@ class GraphHost:
         self.permissions: Final = PeerPermissions()
         self._allowances: Final = Allowances(self.permissions, allowed)
         self._triggers: Final[dict[NodeId, Callable[[], object]]] = {}
+        self._guarded: Final[set[NodeId]] = set()
         self._links: Final[dict[HostedLink, None]] = {}
         self._taken: Final = TakenWrites(self.run)
         """What comes again over another link is not done again."""
@@ -221,6 +222,11 @@ class GraphHost:
         with self.context.entered():
             self._allowances.remove(allowance, self._keys())
             self._tell_links(allowance.peer)
+
+    def guard(self, *nodes: NodeId) -> None:
+        """Let no peer write these cells, whatever is allowed: they say how something else is."""
+        with self.context.entered():
+            self._guarded.update(nodes)
 
     def on_trigger(self, node: NodeId, run: Callable[[], object], *, once: OnceRecords | None = None) -> None:
         """What to run when a peer that may triggers this node. It has the graph to itself, and may change it.
@@ -324,13 +330,14 @@ class GraphHost:
         take_change(self._truth, self.permissions, change)
         for id in change.removed:
             self._triggers.pop(id, None)
+            self._guarded.discard(id)
         for node in change.added:
             self._allowances.welcome(node.id, node.key)
         for link in tuple(self._links):
             link.follow(Changed(change))
 
     def _is_cell(self, id: NodeId) -> bool:
-        return isinstance(self.graph.node(id), Cell)
+        return id not in self._guarded and isinstance(self.graph.node(id), Cell)
 
     def _is_wanted(self, id: NodeId) -> bool:
         node = self.graph.node(id)

@@ -41,6 +41,8 @@ from bobbin.wire.lazily.conversation import Conversation
 from bobbin.wire.lazily.faults import FrameFault
 from bobbin.wire.lazily.forms import Form
 
+ARENA_BYTES: Final = 16 * 1024 * 1024
+"""Of shared memory, where nobody says how much. The system gives what is written to, no more."""
 SESSION: Final = "graph"
 """The name of the graph that a server has, where it is given no other."""
 EXACT_IDS: Final = "bobbin-u64"
@@ -193,11 +195,13 @@ class ServedLink:
         if not (size and self._shares_memory and Feature.SHARED_BLOB in said.features):
             return None
         try:
-            return Arena(size)
+            arena = Arena(size)
         except ResourceError as error:
             # There is another way.
             self._host.tell("no-arena", {"peer": self._peer, "why": str(error)})
             return None
+        self._host.tell("shares-memory", {"peer": self._peer, "bytes": size})
+        return arena
 
     def _conversation(self, link: HostedLink, said: Capabilities) -> Conversation | None:
         agreed = link.agreed

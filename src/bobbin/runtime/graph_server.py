@@ -251,7 +251,7 @@ class GraphServer:
         self._host.tell("linked", {"peer": peer, "remote": route.remote, "address": str(route.address)})
         try:
             if replication is not None:
-                why = await replication.run(channel, peer)
+                why = await replication.run(channel, peer, answers=True)
             else:
                 shares = route.address.scheme is Scheme.UNIX
                 link = ServedLink(

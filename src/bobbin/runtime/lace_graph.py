@@ -114,6 +114,8 @@ class LaceGraph:
             self._newest: Final[Cell[Newest]] = host.graph.cell(None, tag="json", key="records/newest")
             kinds = [self._counts[_kind_key(kind)] for kind in _KINDS]
             host.graph.slot(lambda: sum(cell.get() for cell in kinds), tag="i64", key="records/count")
+        # A count that a peer has written would be no count.
+        host.guard(self._newest.id, *(cell.id for cell in self._counts.values()))
         self.refresh()
         host.on_trigger(self._counts["store/cursor"].id, self.refresh)
 

@@ -100,13 +100,16 @@ class Replication:
         if link is not None:
             link.perform(link.session.step(PermissionsChanged(), now_us=self._clock_us()))
 
-    async def run(self, channel: Channel, peer: PeerId) -> str:
+    async def run(self, channel: Channel, peer: PeerId, *, answers: bool = False) -> str:
         """Keep a peer in step until the link ends; returns why, in a word. ``peer``: as it was authenticated.
+
+        ``answers``: the peer has dialled, and speaks first. It may still be reading a proof, and would take what comes
+        right behind it for a part of that.
 
         A second link to the same peer takes the place of the first: it has come back before this side noticed.
         """
         try:
-            agreed = await self._agree(channel, peer)
+            agreed = await self._agree(channel, peer, answers=answers)
             former = self._links.pop(peer, None)
             if former is not None:
                 await former.end()
@@ -123,7 +126,7 @@ class Replication:
         finally:
             await channel.close()
 
-    async def _agree(self, channel: Channel, peer: PeerId) -> Agreed:
+    async def _agree(self, channel: Channel, peer: PeerId, *, answers: bool) -> Agreed:
         local = Capabilities(
             peer=self.plane.own,
             session=self._settings.session,
@@ -132,8 +135,11 @@ class Replication:
         )
         try:
             async with asyncio.timeout(self._settings.handshake_seconds):
-                await channel.send(handshake.encode(local))
+                if not answers:
+                    await channel.send(handshake.encode(local))
                 remote = handshake.decode(await channel.receive())
+                if answers:
+                    await channel.send(handshake.encode(local))
         except TimeoutError as error:
             raise PeerError("handshake-timeout", "there is no handshake") from error
         if remote.peer != peer:

@@ -54,7 +54,8 @@ def test_a_file_with_tokens_is_for_its_owner(tmp_path: Path) -> None:
         ("seven some-token\n", "line 1: not the id"),
         ("7\n", "line 1: not the id"),
         ("\n7 some token\n", "line 2: not the id"),
-        ("7 short\n", "8 to 128"),
+        ("\n7 short\n", "line 2: a token has 8 to 128"),
+        (f"2 {TOKEN}\n", "line 1: a token has an id between 3 and"),
         (f"7 {TOKEN}\n8 {TOKEN}\n", "line 2: another peer has this token"),
         (f"7 {TOKEN}\n8 sha256:{DIGEST}\n", "line 2: another peer has this token"),
         ("x" * 5_000_000, "more than"),
@@ -90,6 +91,8 @@ def test_nothing_is_allowed_but_what_is_said_and_the_owner_reads(tmp_path: Path)
     assert not access.identities.anyone
     said = make_access(["owner:read=records/*"], {}, Peers(file=tmp_path / "peers.toml"))
     assert said.allowed == (Allowance(OWNER, OpKind.READ, "records/*"),), "what is said of the owner holds for it"
+    more = make_access(["owner:write=a"], {}, Peers(file=tmp_path / "peers.toml"))
+    assert set(more.allowed) == {Allowance(OWNER, OpKind.WRITE, "a"), Allowance(OWNER, OpKind.READ, "*")}
 
 
 def test_tokens_keys_and_anyone(tmp_path: Path) -> None:

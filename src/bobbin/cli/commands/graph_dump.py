@@ -7,23 +7,43 @@ from typing import TYPE_CHECKING
 from bobbin.cli import graph_text
 from bobbin.cli.elsewhere import AllowInsecure, Authorities, ExpectedKey, Pin
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.graph_options import KeyOf, Shown, TokenFile, Where, connect, find_graph
+from bobbin.cli.graph_options import (
+    CALLED,
+    ROOM,
+    Call,
+    KeyOf,
+    RoomName,
+    SharedMemory,
+    Shown,
+    Signal,
+    SignalToken,
+    TokenFile,
+    WhereOrRoom,
+    connect,
+    reach,
+)
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
 
 if TYPE_CHECKING:
     from bobbin.reactive.messages import Snapshot
+    from bobbin.runtime.graph_calls import Room
     from bobbin.wire.address import Address
 
 
 def graph_dump(
-    where: Where,
+    where: WhereOrRoom = None,
     token_file: TokenFile = None,
     key_of: KeyOf = None,
     verifier: ExpectedKey = None,
     pin: Pin = None,
     authorities: Authorities = None,
     allow_insecure: AllowInsecure = False,
+    shared_memory: SharedMemory = False,
+    signal: Signal = None,
+    room: RoomName = ROOM,
+    signal_token: SignalToken = None,
+    call: Call = CALLED,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Show all values of a graph, as far as we may see them; with --json also what is computed from what.
@@ -43,9 +63,16 @@ def graph_dump(
         pin=pin,
         authorities=authorities,
         allow_insecure=allow_insecure,
+        shared_memory=shared_memory,
+        signal=signal,
+        room=room,
+        signal_token=signal_token,
+        call=call,
     )
-    address = find_graph(where)
-    snapshot = _read(Path(where)) if Path(where).is_dir() else asyncio.run(_ask(address, shown))
+    if where is not None and signal is None and Path(where).is_dir():
+        snapshot = _read(Path(where))
+    else:
+        snapshot = asyncio.run(_ask(reach(where, shown), shown))
     tags = TypeTags.standard()
     lines = [] if as_json else graph_text.plain_lines(snapshot.nodes, tags)
     out.result(graph_text.snapshot_value(snapshot, tags), *map(out.style, lines))
@@ -67,6 +94,6 @@ def _read(folder: Path) -> "Snapshot":
         return host.snapshot()
 
 
-async def _ask(address: "Address", shown: Shown) -> "Snapshot":
-    async with connect(address, shown, lost=lambda _: None) as mirror:
+async def _ask(place: "Address | Room", shown: Shown) -> "Snapshot":
+    async with connect(place, shown, lost=lambda _: None) as mirror:
         return mirror.machine.replica.snapshot(mirror.epoch or 0)

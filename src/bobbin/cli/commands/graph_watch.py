@@ -10,7 +10,21 @@ import typer
 from bobbin.cli import graph_text, output
 from bobbin.cli.elsewhere import AllowInsecure, Authorities, ExpectedKey, Pin
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.graph_options import KeyOf, Shown, TokenFile, Where, connect, find_graph
+from bobbin.cli.graph_options import (
+    CALLED,
+    ROOM,
+    Call,
+    KeyOf,
+    RoomName,
+    SharedMemory,
+    Shown,
+    Signal,
+    SignalToken,
+    TokenFile,
+    WhereOrRoom,
+    connect,
+    reach,
+)
 from bobbin.cli.link_text import duration_text
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output
@@ -21,16 +35,19 @@ if TYPE_CHECKING:
 
     from bobbin.reactive.link_effects import Updated
     from bobbin.reactive.messages import Node
+    from bobbin.runtime.graph_calls import Room
     from bobbin.runtime.graph_client import GraphMirror
     from bobbin.runtime.reconnect import Lost
     from bobbin.wire.address import Address
 
+_AROUND_LINES: Final = 4
+"""Of a picture besides its rows: the address, two of the table's head, and what begins the foot."""
 _DRAW_SECONDS: Final = 0.1
 """Between two pictures, whatever changes meanwhile."""
 
 
 def graph_watch(
-    where: Where,
+    where: WhereOrRoom = None,
     keys: Annotated[str, typer.Option("--keys", metavar="PATTERN", help="Only nodes whose keys match.")] = "*",
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Show what is there, and end.", show_default=False)
@@ -41,6 +58,11 @@ def graph_watch(
     pin: Pin = None,
     authorities: Authorities = None,
     allow_insecure: AllowInsecure = False,
+    shared_memory: SharedMemory = False,
+    signal: Signal = None,
+    room: RoomName = ROOM,
+    signal_token: SignalToken = None,
+    call: Call = CALLED,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Watch a graph that is served, until Ctrl-C: a table of its values that is kept up to date.
@@ -58,9 +80,13 @@ def graph_watch(
         pin=pin,
         authorities=authorities,
         allow_insecure=allow_insecure,
+        shared_memory=shared_memory,
+        signal=signal,
+        room=room,
+        signal_token=signal_token,
+        call=call,
     )
-    address = find_graph(where)
-    watching = Watching(out, address, keys)
+    watching = Watching(out, reach(where, shown), keys)
     is_drawn = not (as_json or once) and sys.stdout is not None and sys.stdout.isatty()
     if is_drawn and os.environ.get("TERM") != "dumb":
         try:
@@ -75,21 +101,24 @@ def graph_watch(
 class Watching:
     """One look at a graph, however long."""
 
-    def __init__(self, out: Output, address: "Address", keys: str) -> None:
+    def __init__(self, out: Output, place: "Address | Room", keys: str) -> None:
         from bobbin.reactive.type_tags import TypeTags
 
         self._out: Final = out
-        self._address: Final = address
+        self._place: Final = place
         self._keys: Final = keys
         self._tags: Final = TypeTags.standard()
         self._trouble: str | None = None
 
     async def print(self, shown: Shown, *, once: bool) -> None:
         """Line by line."""
-        async with connect(self._address, shown, lost=self._say_lost) as mirror:
+        async with connect(self._place, shown, lost=self._say_lost) as mirror:
             async for update in mirror.updates():
-                self._out.row(self._value(mirror, update), *map(self._out.style, self._lines(mirror)))
+                lines = self._lines(mirror)
+                self._out.row(self._value(mirror, update), *map(self._out.style, lines))
                 output.flush()
+                if not lines:
+                    self._out.note(self._nothing(mirror))
                 if once:
                     return
 
@@ -99,8 +128,9 @@ class Watching:
         from rich.live import Live
 
         console = Console(no_color=True if os.environ.get("NO_COLOR") else None)
-        async with connect(self._address, shown, lost=self.note_lost) as mirror:
-            with Live(self.picture(mirror), console=console, screen=True, auto_refresh=False) as live:
+        async with connect(self._place, shown, lost=self.note_lost) as mirror:
+            picture = self.picture(mirror, console.size)
+            with Live(picture, console=console, screen=True, auto_refresh=False) as live:
                 updates = mirror.updates()
                 while True:
                     try:
@@ -108,19 +138,25 @@ class Watching:
                             await anext(updates)
                     except TimeoutError:
                         pass
-                    live.update(self.picture(mirror), refresh=True)
+                    live.update(self.picture(mirror, console.size), refresh=True)
                     await asyncio.sleep(_DRAW_SECONDS)
                     updates.skip()
 
-    def picture(self, mirror: "GraphMirror") -> "Group":
-        """All that is known now."""
+    def picture(self, mirror: "GraphMirror", size: tuple[int, int] = (120, 10_000)) -> "Group":
+        """All that is known now, as far as a screen of so many columns and rows has room. How it stands always has."""
         from rich.console import Group
         from rich.text import Text
 
         nodes = self._nodes(mirror)
         state = "live" if mirror.is_current else (self._trouble or "no link now")
-        foot = f"{count_text(len(nodes), 'value')} · {state} · Ctrl-C ends"
-        return Group(Text(printable(str(self._address))), graph_text.table(nodes, self._tags), Text(printable(foot)))
+        width, height = size
+        room = max(height - _AROUND_LINES - _lines(f"{state} · Ctrl-C ends", width), 1)
+        count = count_text(len(nodes), "value")
+        if room < len(nodes):
+            count = f"{room:,} of {count}; --keys PATTERN chooses others"
+        foot = printable(f"{count} · {state} · Ctrl-C ends")
+        table = graph_text.table(nodes, self._tags, width=width, rows_max=room)
+        return Group(Text(printable(str(self._place))), table, Text(foot))
 
     def _nodes(self, mirror: "GraphMirror") -> "list[Node]":
         return [node for node in mirror.nodes.values() if self._is_wanted(node)]
@@ -132,6 +168,12 @@ class Watching:
 
     def _lines(self, mirror: "GraphMirror") -> list[str]:
         return [] if self._out.as_json else graph_text.plain_lines(self._nodes(mirror), self._tags)
+
+    def _nothing(self, mirror: "GraphMirror") -> str:
+        """Why there is nothing to see."""
+        if not mirror.nodes:
+            return f"{self._place} shows us nothing: there is nothing that we may read"
+        return f"no key matches {self._keys!r}; there are {count_text(len(mirror.nodes), 'value')} in all"
 
     def _value(self, mirror: "GraphMirror", update: "Updated") -> dict[str, output.Json]:
         found = [mirror.nodes[id] for id in update.nodes if id in mirror.nodes]
@@ -150,3 +192,8 @@ class Watching:
     def _say_lost(self, lost: "Lost") -> None:
         self.note_lost(lost)
         self._out.warn(f"the link is lost: {self._trouble}")
+
+
+def _lines(text: str, width: int) -> int:
+    """How many lines a text takes at most, broken between words."""
+    return 1 + len(text) // max(width * 3 // 4, 1)

@@ -1,6 +1,7 @@
 """``bobbin signal serve``: help peers find each other."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -109,7 +110,7 @@ class _Serving:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         address = await self._server.start(place.host, place.port_number)
-        self._log.tell("started", {"address": str(address)}, f"listening at {address}")
+        self._log.tell("started", {"address": str(address), "process": os.getpid()}, f"listening at {address}")
         try:
             await stop.wait()
         finally:

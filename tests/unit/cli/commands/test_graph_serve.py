@@ -103,6 +103,63 @@ def test_events_in_json_and_a_record_that_comes(filled: Path, cli: Cli) -> None:
     ]
 
 
+def test_cells_can_be_written_and_large_values_go_in_shared_memory(filled: Path, cli: Cli) -> None:
+    place = f"unix:{filled.resolve()}/graph.sock"
+
+    async def look(mirror: GraphMirror) -> None:
+        assert (mirror.value("board/count"), mirror.value("board/text")) == (0, "")
+        await mirror.write({"board/count": 5, "board/text": "x" * 10_000})
+        await mirror.acknowledged()
+        async with connect_graph(place, settings=ClientSettings(shares_memory=True)) as other:
+            found = await seen(other, lambda values: values["board/count"] == 5)
+            assert found["board/text"] == "x" * 10_000
+
+    options = ["--cell", "board/count=i64", "--cell", "board/text=string", "--allow", "owner:write=board/*"]
+    answer = _served(cli, filled, *options, "--shared-memory", "--json", look=look)
+    shared = [json.loads(line) for line in answer.lines if '"shares-memory"' in line]
+    assert shared == [{"event": "shares-memory", "peer": 1, "bytes": 16 * 1024 * 1024}]
+
+
+def test_who_replicates_needs_a_key_and_something_to_replicate(folder: Path, ding: Path, cli: Cli) -> None:
+    other = VERIFIER.replace("V.O", "V.P")
+    assert cli("peers", "add", folder, "lab", "--verifier", other, "--policy", ding).code == 0
+    assert "nothing to replicate" in cli("graph", "serve", folder, "--replicate-with", "lab").err
+    assert "say where" in cli("graph", "serve", folder, "--replicate-with", "lab", "--cell", "x=i64").err
+    at = ["--cell", "x=i64", "--replicate-with", "lab", "--replicate-at", "tcp:127.0.0.1:0"]
+    answer = _served(cli, folder, *at)
+    assert answer.lines[1].startswith("replicas    tcp:127.0.0.1:")
+
+
+def test_who_may_write_cannot_write_what_a_lace_holds(filled: Path, cli: Cli) -> None:
+    """A count is what is there. And who may write may still read, if it is the owner."""
+
+    async def look(mirror: GraphMirror) -> None:
+        await mirror.write({"records/blob": 99, "records/newest": {"hash": "x"}})
+        await mirror.acknowledged()
+        await mirror.trigger("store/cursor")
+        with Lace.open(filled) as lace:
+            lace.put(b"x", group="u", app="ding", name="links/2")
+        found = await seen(mirror, lambda values: values["records/plex"] == 2)
+        assert (found["records/blob"], found["records/count"]) == (0, 2)
+
+    answer = _served(
+        cli,
+        filled,
+        *("--cell", "x=i64", "--allow", "owner:write=*", "--allow", "owner:trigger_effect=store/cursor", "--json"),
+        look=look,
+    )
+    denied = [json.loads(line) for line in answer.lines if '"denied"' in line]
+    assert [(one["kind"], one["why"]) for one in denied] == [("write", "there is no such cell")] * 2
+    assert {"peer": 1, "name": "owner", "kind": "read", "keys": "*"} in json.loads(answer.lines[0])["allowed"]
+
+
+def test_the_url_of_a_browser_is_an_address(filled: Path, cli: Cli) -> None:
+    answer = _served(
+        cli, filled, "--listen", "ws://127.0.0.1:0/graph", "--listen", f"unix:{filled.resolve()}/graph.sock"
+    )
+    assert answer.lines[0].startswith("listening   ws:127.0.0.1:")
+
+
 def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cli) -> None:
     for options in (
         ["--allow", "7:read=*"],
@@ -116,6 +173,13 @@ def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cl
         ["--listen", "wss:127.0.0.1:0"],
         ["--listen", "stdio", "--json"],
         ["--certificate", str(tokens)],
+        ["--allow", "owner:write=records/*"],
+        ["--cell", "x"],
+        ["--cell", "records/count=i64"],
+        ["--replicate-with", "lab", "--cell", "x=i64"],
+        ["--replicate-at", "tcp:127.0.0.1:0", "--cell", "x=i64"],
+        ["--signal", "tcp:127.0.0.1:1"],
+        ["--shared-memory", "--listen", "tcp:127.0.0.1:0"],
     ):
         assert cli("graph", "serve", folder, *options).code == 2, options
     tokens.chmod(0o644)

@@ -14,7 +14,7 @@ from bobbin.cli.output import Output
 from bobbin.runtime.graph_client import connect_graph
 from bobbin.runtime.reconnect import Lost
 from bobbin.wire import address as addresses
-from tests.support.graphs import PEER, TOKEN, Sample, run, served_in_thread, serving
+from tests.support.graphs import OTHER, OTHER_TOKEN, PEER, TOKEN, Sample, run, served_in_thread, serving
 from tests.unit.cli.command_line import Cli
 
 
@@ -69,7 +69,32 @@ def test_who_is_not_let_in_and_who_is_not_there(place: str, tmp_path: Path, cli:
 def test_a_lace_that_is_not_served(folder: Path, cli: Cli) -> None:
     answer = cli("graph", "watch", folder)
     assert answer.code == 5
-    assert "graph.sock" in answer.err
+    assert f"the graph of {folder} is not served now; `bobbin graph serve {folder}` does it" in answer.err
+
+
+def test_the_url_of_a_browser_will_do(place: str, token: Path, cli: Cli) -> None:
+    for url in (place.replace("ws:", "ws://"), place.replace("ws:", "ws://") + "/graph"):
+        assert cli("graph", "watch", url, "--token-file", token, "--once").code == 0
+    assert cli("graph", "watch", place.replace("ws:", "ws://") + "/other", "--token-file", token).code == 2
+
+
+def test_it_says_why_there_is_nothing(place: str, token: Path, cli: Cli) -> None:
+    answer = cli("graph", "watch", place, "--token-file", token, "--once", "--keys", "nothing/*")
+    assert (answer.code, answer.out) == (0, b"")
+    assert answer.err == "no key matches 'nothing/*'; there are 4 values in all\n"
+    other = token.with_name("other.token")
+    other.write_text(f"{OTHER} {OTHER_TOKEN}\n", encoding="utf-8")
+    other.chmod(0o600)
+    assert "nothing that we may read" in cli("graph", "watch", place, "--token-file", other, "--once").err
+
+
+def test_a_token_with_another_id(place: str, tmp_path: Path, cli: Cli) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f"{OTHER} {TOKEN}\n", encoding="utf-8")
+    wrong.chmod(0o600)
+    answer = cli("graph", "watch", place, "--token-file", wrong)
+    assert answer.code == 6
+    assert "goes with another id than ours" in answer.err
 
 
 def test_the_picture() -> None:
@@ -90,10 +115,33 @@ def test_the_picture() -> None:
     assert lines[-2:] == ["4 values · live · Ctrl-C ends", "4 values · refused; trying again within 3 s · Ctrl-C ends"]
 
 
-def _drawn(watching: graph_watch.Watching, mirror: object) -> list[str]:
-    console = Console(file=io.StringIO(), width=120)
+def test_on_a_small_screen_keys_are_whole_and_the_foot_is_there() -> None:
+    sample = Sample()
+    with sample.host.changing():
+        for number in range(30):
+            sample.graph.cell("v" * 200, tag="string", key=f"figures/with/a/rather/long/key/{number:02}")
+
+    async def main() -> list[str]:
+        async with serving(sample.host, "ws:127.0.0.1:0") as (address,):
+            watching = graph_watch.Watching(Output(as_json=False), addresses.parse("ws:x:1"), "*")
+            async with connect_graph(address, peer=PEER, token=TOKEN) as mirror:
+                live = _drawn(watching, mirror, 60, 12)
+            watching.note_lost(Lost(why="refused; nothing listens there at all", wait_seconds=2.0, attempts=1))
+            return [*live, "", *_drawn(watching, mirror, 60, 12)]
+
+    lines = run(main())
+    first, second = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert len(first) <= 12
+    assert len(second) <= 12
+    assert any(line.startswith("figures/with/a/rather/long/key/00   vvvv") and line.endswith("…") for line in first)
+    assert " ".join(first[-2:]).endswith("of 34 values; --keys PATTERN chooses others · live · Ctrl-C ends")
+    assert second[-1].endswith("Ctrl-C ends")
+
+
+def _drawn(watching: graph_watch.Watching, mirror: object, width: int = 120, height: int = 10_000) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(watching.picture(mirror))  # type: ignore[arg-type]
+        console.print(watching.picture(mirror, (width, height)))  # type: ignore[arg-type]
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
