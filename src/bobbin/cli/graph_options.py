@@ -118,6 +118,7 @@ def find_graph(where: str) -> "Address":
 def reach(where: str | None, shown: Shown) -> "Address | Room":
     """What a command line names: an address, a lace, or a room of a signaling server."""
     if shown.signal is None:
+        check_room(shown.signal_token)
         if where is None:
             raise UsageError("say where it is served: an address, the folder of a lace, or --signal ADDRESS")
         return find_graph(where)
@@ -126,6 +127,12 @@ def reach(where: str | None, shown: Shown) -> "Address | Room":
     if shown.shared_memory:
         raise UsageError("nobody shares memory with whoever is at the other end of a data channel")
     return find_room(shown.signal, shown.room, shown.signal_token, shown)
+
+
+def check_room(token_file: Path | None) -> None:
+    """Raise ``UsageError`` for what is shown in a room, where there is none."""
+    if token_file is not None:
+        raise UsageError("--signal-token is for a room, and --signal ADDRESS says where that is")
 
 
 def find_room(signal: str, name: str, token_file: Path | None, shown: Shown, *, peer: int | None = None) -> "Room":

@@ -55,6 +55,7 @@ def test_a_room_an_address_or_a_lace_and_one_of_them(tmp_path: Path, monkeypatch
     assert (named.peer, named.token) == (9, "some-token")  # type: ignore[union-attr]
     for where, given, why in (
         (None, Shown(), "say where"),
+        ("ws:x:1", Shown(signal_token=token), "for a room"),
         ("ws:x:1", shown, "choose one"),
         (None, structs.replace(shown, shared_memory=True), "shares memory"),
         (None, Shown(signal="nowhere"), "nowhere"),

@@ -12,7 +12,17 @@ from msgspec import Struct, structs
 
 from bobbin.cli.commands.peers import PeersFile
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.graph_options import CALLED, ROOM, RoomName, SharedMemory, Shown, SignalToken, find_room, parse_place
+from bobbin.cli.graph_options import (
+    CALLED,
+    ROOM,
+    RoomName,
+    SharedMemory,
+    Shown,
+    SignalToken,
+    check_room,
+    find_room,
+    parse_place,
+)
 from bobbin.cli.graph_serve_options import (
     Allow,
     Cells,
@@ -120,6 +130,8 @@ def graph_serve(
         check_given(file)
     if (certificate is None) != (private_key is None):
         raise UsageError("a certificate and its private key belong together: --certificate FILE --private-key FILE")
+    if signal is None:
+        check_room(signal_token)
     layout = Layout(folder.resolve())
     insecure = Shown(allow_insecure=allow_insecure)
     views = [read_view(text) for text in view or ()]

@@ -179,6 +179,7 @@ def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cl
         ["--replicate-with", "lab", "--cell", "x=i64"],
         ["--replicate-at", "tcp:127.0.0.1:0", "--cell", "x=i64"],
         ["--signal", "tcp:127.0.0.1:1"],
+        ["--signal-token", str(tokens)],
         ["--shared-memory", "--listen", "tcp:127.0.0.1:0"],
     ):
         assert cli("graph", "serve", folder, *options).code == 2, options
