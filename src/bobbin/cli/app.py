@@ -86,6 +86,12 @@ from bobbin.cli.commands.signal_serve import signal_serve
 from bobbin.cli.commands.stat import stat
 from bobbin.cli.commands.statement import statement_check, statement_show
 from bobbin.cli.commands.sync import sync
+from bobbin.cli.commands.tangle_account import (
+    tangle_account_add,
+    tangle_account_consent,
+    tangle_account_del,
+    tangle_account_show,
+)
 from bobbin.cli.commands.tangle_append import tangle_append
 from bobbin.cli.commands.tangle_gc import tangle_gc
 from bobbin.cli.commands.tangle_goal import tangle_goal
@@ -131,6 +137,7 @@ peers = typer.Typer(no_args_is_help=True, help="Known peers: list, show, add, re
 remote = typer.Typer(no_args_is_help=True, help="Single records of a peer elsewhere: get, list, put.")
 tangle = typer.Typer(no_args_is_help=True, help="Histories of signed messages that name what they come after.")
 tangle_key = typer.Typer(no_args_is_help=True, help="Keys of accounts: make, list.")
+tangle_account = typer.Typer(no_args_is_help=True, help="Who may speak for an account: show, consent, add, del.")
 signal = typer.Typer(no_args_is_help=True, help="Rooms in which peers find each other: serve.")
 graph = typer.Typer(no_args_is_help=True, help="What a lace holds as a live graph: serve, watch, dump, set.")
 cluster = typer.Typer(no_args_is_help=True, help="Nodes that agree on one order, and a table of keys to try it on.")
@@ -224,6 +231,11 @@ app.add_typer(tangle, name="tangle", rich_help_panel=TANGLES)
 tangle.add_typer(tangle_key, name="key")
 _add(tangle_key, "new", tangle_key_new)
 _add(tangle_key, "list", tangle_key_list)
+tangle.add_typer(tangle_account, name="account")
+_add(tangle_account, "show", tangle_account_show)
+_add(tangle_account, "consent", tangle_account_consent)
+_add(tangle_account, "add", tangle_account_add)
+_add(tangle_account, "del", tangle_account_del)
 _add(tangle, "new", tangle_new)
 _add(tangle, "append", tangle_append)
 _add(tangle, "show", tangle_show)

@@ -67,8 +67,15 @@ def message_line(out: Output, tangles: "Tangles", tangle: "MessageId", message: 
     """A message of a tangle, for people."""
     mark, why = standing(tangles, tangle, message.id)
     remark = "" if mark == "full" else f"  {out.style(mark if why is None else f'{mark}: {why}', fg='yellow')}"
-    words = preview(message)
-    return f"{out.style(short(message.id), bold=True)}  {out.style(words, dim=not message.has_data)}{remark}"
+    words = out.style(preview(message), dim=not message.has_data)
+    return (
+        f"{out.style(short(message.id), bold=True)}  {out.style(f'{author(message):<{ID_SHOWN + 1}}')}  {words}{remark}"
+    )
+
+
+def author(message: "Message") -> str:
+    """Who says it, for a line: the account; of a message of an account itself, the key that has signed."""
+    return short(message.sigkey if message.is_account else message.account)
 
 
 def kind_word(structure: "Tangle") -> str | None:

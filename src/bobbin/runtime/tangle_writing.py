@@ -18,15 +18,18 @@ from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.base import Store
 from bobbin.store.tangles import Level, TangleTables
 from bobbin.tangles import accounts, compose
-from bobbin.tangles.accounts import KeyRing, action_of
+from bobbin.tangles.accounts import Act, KeyRing, action_of
 from bobbin.tangles.canonical import Json
 from bobbin.tangles.errors import InvalidMessage, Rule
 from bobbin.tangles.goals import GoalKind
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import ACCOUNT_DOMAIN_PREFIX, ANY, Message, MessageId, Place, is_message_id, moot_id
 from bobbin.tangles.session_events import Refused
+from bobbin.tangles.structures import DICT_DOMAIN_PREFIX, SET_DOMAIN_PREFIX
 from bobbin.tangles.tangle import Kind, Tangle
 
+_SET_FORM: Final = '{"add":[VALUE…],"del":[VALUE…],"supersedes":[ID…]}'
+_DICT_FORM: Final = '{"update":{NAME:VALUE…},"supersedes":[ID…]}'
 _LETTING_GO: Final = frozenset({GoalKind.NEWEST, GoalKind.SET, GoalKind.DICT})
 """Goals by which what came before is not kept."""
 _NONCE_BYTES: Final = 16
@@ -75,12 +78,20 @@ class Tangles(TangleStore):
 
     def keys_of(self, account: MessageId) -> frozenset[str]:
         """The public keys that may sign for an account at its tips, as far as that is proven."""
+        return self._ring_of(account).keys
+
+    def powers_of(self, account: MessageId) -> dict[str, frozenset[Act]]:
+        """The same keys, each with its powers over the account itself."""
+        ring = self._ring_of(account)
+        return {key: frozenset(act for act in Act if ring.has_power(key, act)) for key in ring.keys}
+
+    def _ring_of(self, account: MessageId) -> KeyRing:
         ring = KeyRing()
         for message in self.shelf.messages(list(self.proven(account).topological())):
             action = None if message is None else action_of(message)
             if action is not None:
                 ring.apply(action)
-        return ring.keys
+        return ring
 
     def account_with(self, key: Keypair) -> MessageId:
         """The one account here that a key may sign for."""
@@ -111,10 +122,14 @@ class Tangles(TangleStore):
         self, key: Keypair, account: MessageId, new: Keypair, *, powers: Sequence[str] | None = None
     ) -> Message:
         """Add a key to an account. ``key`` must hold the power to add; the new one agrees by being here."""
+        return self.add_public(key, account, new.public, consent=accounts.consent(new, account), powers=powers)
+
+    def add_public(
+        self, key: Keypair, account: MessageId, new: str, *, consent: str, powers: Sequence[str] | None = None
+    ) -> Message:
+        """Add a key of which only the public half is here, and that has agreed elsewhere (``accounts.consent``)."""
         self.refresh()
-        agreed = accounts.consent(new, account)
-        tangle = self._known(account)
-        return self.publish(compose.account_add(key, tangle, key=new.public, consent=agreed, powers=powers))
+        return self.publish(compose.account_add(key, self._known(account), key=new, consent=consent, powers=powers))
 
     def remove_key(self, key: Keypair, account: MessageId, public: str) -> Message:
         """Remove a key from an account. ``key`` must hold the power to remove."""
@@ -154,6 +169,8 @@ class Tangles(TangleStore):
             domain = root.domain
         if account is None:
             account = feed.root.account if feed is not None and feed.root is not None else self.account_with(key)
+        if feed is not None:
+            check_structure(domain, data)
         speaker = None if account == ANY else self._known(account)
         message = compose.post(key, data, account=speaker, domain=domain, tangles=standing)
         # What waits by modern rules goes again when it turns out wrong; what one has written oneself must not.
@@ -198,6 +215,23 @@ class Tangles(TangleStore):
         if tangle.root is None:
             raise UsageError(f"the tangle {id} is not known here, or its root is not proven")
         return tangle
+
+
+def check_structure(domain: str, data: Mapping[str, Json]) -> None:
+    """Refuse what a set or a dict cannot hold: those who read one pass over it without a word. Others hold anything."""
+    wanted: dict[str, type]
+    if domain.startswith(SET_DOMAIN_PREFIX):
+        form, wanted = _SET_FORM, {"add": list, "del": list, "supersedes": list}
+    elif domain.startswith(DICT_DOMAIN_PREFIX):
+        form, wanted = _DICT_FORM, {"update": dict, "supersedes": list}
+    else:
+        return
+    wrong = [name for name, kind in wanted.items() if not isinstance(data.get(name), kind)]
+    superseded = data.get("supersedes")
+    if isinstance(superseded, list) and not all(isinstance(id, str) and is_message_id(id) for id in superseded):
+        wrong.append("supersedes")
+    if wrong:
+        raise UsageError(f"in the domain {domain} a message says {form}; not right: {', '.join(dict.fromkeys(wrong))}")
 
 
 def _without(structure: Tangle, left_out: set[MessageId]) -> Tangle:

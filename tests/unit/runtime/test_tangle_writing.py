@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from bobbin.tangles.message import Message
 from bobbin.tangles.tangle import Kind
 from tests.support.tangle_messages import Author
 from tests.unit.runtime.tangle_stores import placed
+
+if TYPE_CHECKING:
+    from bobbin.tangles.canonical import Json
 
 ALICE, SECOND = Keypair.from_words("alice"), Keypair.from_words("second")
 
@@ -196,3 +200,22 @@ def test_without_such_a_goal_a_reply_stands_after_what_is_proven_alone(tangles: 
     root = _newest(tangles, 3)[0].id
     tangles.set_goal(root, "all")
     assert tangles.post(ALICE, {"text": "reply"}, tangles=[root]).depth_in(root) == 1
+
+
+# ---- sets and dicts ----------------------------------------------------------------------------------------------
+
+
+def test_a_set_and_a_dict_take_what_they_can_hold(tangles: Tangles) -> None:
+    tangles.new_account(ALICE)
+    names, profile = tangles.feed(ALICE, "set_v1__names"), tangles.feed(ALICE, "dict_v1__profile")
+    first = tangles.post(ALICE, {"add": ["a"], "del": [], "supersedes": []}, tangles=[names])
+    tangles.post(ALICE, {"add": [], "del": ["a"], "supersedes": [first.id]}, tangles=[names])
+    tangles.post(ALICE, {"update": {"name": "Alice"}, "supersedes": []}, tangles=[profile])
+    wrong: list[dict[str, Json]] = [{"add": ["a"]}, {"add": "a", "del": [], "supersedes": []}, {"text": "hello"}]
+    for data in wrong:
+        with pytest.raises(UsageError, match=r'a message says \{"add":'):
+            tangles.post(ALICE, data, tangles=[names])
+    with pytest.raises(UsageError, match=r"not right: supersedes$"):
+        tangles.post(ALICE, {"add": [], "del": [], "supersedes": ["no id"]}, tangles=[names])
+    with pytest.raises(UsageError, match=r'a message says \{"update":.*not right: update, supersedes$'):
+        tangles.post(ALICE, {"name": "Alice"}, tangles=[profile])

@@ -7,7 +7,7 @@ import typer
 
 from bobbin.cli import tangle_text
 from bobbin.cli.exit_codes import ExitCode
-from bobbin.cli.options import AsJson, LaceFolder, Limit
+from bobbin.cli.options import AsJson, LaceFolder
 from bobbin.cli.output import Output, not_found
 from bobbin.cli.tangle_options import opened, resolve
 
@@ -21,13 +21,23 @@ def tangle_log(
         str | None,
         typer.Argument(metavar="TANGLE", help="Show the messages of this one. Default: list tangles."),
     ] = None,
-    limit: Limit = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=0,
+            metavar="N",
+            help="Only the last N messages, or the first N tangles.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """List the tangles of a lace, or the messages of one.
 
-    Messages come by depth, the root first; with --limit only the last so many. One that is not proven by the rules of
-    the modern mode says why.
+    Messages come by depth, the root first, each with the account that says it; in an account, with the key that has
+    signed. With --limit only the last so many. One that is not proven by the rules of the modern mode says why.
 
     Example: bobbin tangle log notes.lace 6nkF…
     """

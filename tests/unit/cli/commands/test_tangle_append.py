@@ -38,3 +38,11 @@ def test_a_name_that_is_given_twice_is_not_signed_once(woven: Woven, cli: Cli) -
     long = '{"a":{"n":' + "9" * 5_000 + '},"b":{"n":1}}'
     assert cli("tangle", "append", woven.folder, woven.feed, "--data", long).code in (0, 2)
     assert cli("tangle", "append", woven.folder, woven.feed, "--data", '{"a":{"n":1},"b":{"n":1}}').code == 0
+
+
+def test_a_set_says_what_it_takes(woven: Woven, cli: Cli) -> None:
+    names = cli("tangle", "new", woven.folder, "feed", "--domain", "set_v1__names").text.strip()
+    answer = cli("tangle", "append", woven.folder, names, "-d", '{"text":"hello"}')
+    assert answer.code == 2
+    assert '{"add":[VALUE…],"del":[VALUE…],"supersedes":[ID…]}' in answer.err
+    assert cli("tangle", "append", woven.folder, names, "-d", '{"add":["a"],"del":[],"supersedes":[]}').code == 0

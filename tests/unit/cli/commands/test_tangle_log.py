@@ -85,3 +85,20 @@ def test_damaged_bytes_are_never_shown(woven: Woven, cli: Cli, old: bytes, new: 
     checked = cli("fsck", woven.folder)
     assert checked.code == 3
     assert woven.posts[1] in checked.text + checked.err
+
+
+def test_who_says_it_stands_beside_each_message(woven: Woven, cli: Cli) -> None:
+    public = cli("tangle", "key", "list", woven.folder, "--json").rows[0]["public"]
+    for words in (["log"], ["show", "--graph"]):
+        lines = [line for line in cli("tangle", *words, woven.folder, woven.thread).lines if "topic" in line]
+        assert [woven.account[:8] in line for line in lines] == [True]
+    assert public[:8] in cli("tangle", "log", woven.folder, woven.account).lines[0]
+    nobody = cli("tangle", "new", woven.folder, "thread", "--account", "any", "-d", '{"text":"x"}').text.strip()
+    assert cli("tangle", "log", woven.folder, nobody).lines[0].split()[2] == "any"
+
+
+def test_a_limit_is_the_last_messages_or_the_first_tangles(woven: Woven, cli: Cli) -> None:
+    shown = " ".join(cli("tangle", "log", "--help").text.split())
+    assert "Only the last N messages, or the first N tangles" in shown.replace(" │ │ ", " ")
+    every = cli("tangle", "log", woven.folder, "--json").rows
+    assert cli("tangle", "log", woven.folder, "--json", "--limit", "2").rows == every[:2]
