@@ -197,6 +197,10 @@ class Names:
         del schema
         return self._index.copy()
 
+    def built(self, records: Collection[str], schema: Schema, length: int) -> None:
+        """Nothing was computed beforehand."""
+        del records, schema, length
+
     def cursor(self, key: str) -> Cursor | None:
         del key
         return self._cursor

@@ -1,5 +1,6 @@
 """Whole processes that talk to one another take their time: `make test` has them all, `make check` none."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,3 +13,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == _HERE:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start, also where a script runs them in the background, which ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

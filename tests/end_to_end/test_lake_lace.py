@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from bobbin.config.enrolment import NewPeer, add_peer
+from bobbin.interlace.schema import Schema
 from bobbin.lace import Lace
+from bobbin.pipeline.batches.advertise import Form
 from bobbin.policy import builder
+from bobbin.policy.operands import parse_origin
 from bobbin.records.ids import Verifier, secret_text
 from bobbin.records.record import Record, build_plex, seal
 from bobbin.records.signing import SigningKey
@@ -16,6 +19,8 @@ from bobbin.store.lake.compact import compact
 from bobbin.store.lake.lake import Lake
 from tests.end_to_end.command import bobbin
 from tests.end_to_end.served_process import serving
+from tests.support.described import KEY as KEY_OF_TABLES
+from tests.support.described import advertise_all
 from tests.support.lake_tables import SMALL, ingest, make_facts
 
 KEY = SigningKey.from_secret(b"\x07" * 32)
@@ -96,6 +101,32 @@ def test_in_one_process_the_lake_sends_what_a_lace_would(tmp_path: Path, policy:
         one.hash for one in THEIRS if b"inside" not in one.raw
     }
     assert names(tmp_path / "1" / "sender.lace") == {one.hash for one in OURS}, "a lake asks for nothing"
+
+
+def test_the_tables_of_advertise_change_nothing_but_the_work(tmp_path: Path, policy: Path) -> None:
+    told = []
+    for name in ("plain", "built"):
+        (tmp_path / name).mkdir()
+        sender, receiver = pair(tmp_path / name, over_lake=True)
+        lake = Lake.open(tmp_path / name / "a.lake")
+        make_facts(lake, OURS)
+        if name == "built":
+            form = Form(source=parse_origin(verifier(NODE)), schema=Schema(names=frozenset({"Group"})))
+            advertise_all(lake, form)
+        add_peer(receiver / "peers.toml", NewPeer(name="archive", verifier=verifier(NODE), policy=policy))
+        with serving(receiver, "--listen", "tcp:127.0.0.1:0") as node:
+            options = ("--policy", policy, "--verifier", verifier(CLIENT), "--strategy", "partitions", "--json")
+            done = bobbin("sync", sender, node.addresses["tcp"], *options)
+        assert done.code == 0, done.err
+        value = json.loads(done.text)
+        advertised = value["phases"]["advertise"]
+        told.append((sorted(value["sent"]), advertised, value["plan"], names(receiver)))
+        expected = (
+            "computed: the lake has no" if name == "plain" else f"advertisements/{KEY_OF_TABLES}, manifest 1, and"
+        )
+        assert value["digests"].startswith(expected)
+    assert told[0] == told[1]
+    assert len(told[0][0]) == 100
 
 
 def test_between_two_processes_while_the_lake_grows_and_is_compacted(tmp_path: Path, policy: Path) -> None:

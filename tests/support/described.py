@@ -1,16 +1,19 @@
-"""The tables ``facts`` and ``selections`` of small lakes, made without Spark."""
+"""The tables ``facts``, ``selections``, ``advertisements`` and ``partitions`` of small lakes, made without Spark."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bobbin.interlace import merkle
+from bobbin.pipeline.batches.advertise import Form, advertise
 from bobbin.pipeline.batches.describe import describe
 from bobbin.records.record import Record
+from bobbin.store.lake.built import LENGTHS, spell_fields
 from bobbin.store.lake.lake import Lake
-from bobbin.store.lake.tables import FACTS, RECORDS, SELECTIONS
+from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, PARTITIONS, RECORDS, SELECTIONS
 from bobbin.store.lake.writing import PartWriter
 from tests.support.lakes import some_records, store
 
@@ -54,3 +57,42 @@ def stale_lake(location: Path) -> list[Record]:
     select_some(lake, {"MaySend": [records[0].hash]})
     store(lake, records[3:])
     return records
+
+
+def advertise_all(
+    lake: Lake,
+    form: Form,
+    *,
+    key: str = KEY,
+    lengths: Iterable[int] = (2,),
+    properties: Mapping[str, str] | None = None,
+) -> str:
+    """The two tables of an offer of every record, as ``advertise`` makes them, without Spark. Returns the key."""
+    facts = lake.manifest(FACTS.name)
+    digests: dict[str, bytes] = {}
+    for file in facts.files:
+        with lake.files.open(file.path) as stream:
+            for batch in advertise(pq.read_table(stream).to_batches(), form):
+                digests |= zip(batch.column("record").to_pylist(), batch.column("digest").to_pylist(), strict=True)
+    rows = sorted(digests.items(), key=lambda row: row[0][2:])
+    said = {"source": form.source, "fields": spell_fields(form.schema), FACTS.name: str(facts.number)}
+    said |= {RECORDS.name: facts.properties[RECORDS.name], **(properties or {})}
+    summaries = []
+    for length in sorted(lengths):
+        parts: defaultdict[str, list[bytes]] = defaultdict(list)
+        for record, digest in rows:
+            parts[record[2 : 2 + length]].append(digest)
+        summaries += [(length, prefix, len(own), merkle.root(own)) for prefix, own in parts.items()]
+    with lake.begin("advertise") as run:
+        for table, found in ((ADVERTISEMENTS, rows), (PARTITIONS, summaries)):
+            name = f"{table.name}/{key}"
+            with PartWriter(lake.files, table, run.path(name)) as writer:
+                columns = [
+                    pa.array(list(column), kind)
+                    for column, kind in zip(zip(*found, strict=True), table.schema.types, strict=True)
+                ]
+                writer.write(pa.RecordBatch.from_arrays(columns, schema=table.schema))
+            more = {LENGTHS: ",".join(map(str, sorted(lengths)))} if table is PARTITIONS else {}
+            run.replace(name, properties=said | more)
+        run.commit()
+    return key

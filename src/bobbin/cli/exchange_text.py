@@ -125,6 +125,8 @@ def account(out: Output, report: "SyncReport") -> Iterator[str]:
     for result in report.rounds:
         for why in result.fallbacks:
             yield f"{'fell back':<14} {out.style(f'to telling it plainly: {why}')}"
+    if report.agreed is not None and report.agreed.built is not None:
+        yield f"{'digests from':<14} {out.style(report.agreed.built)}"
     for number, result in enumerate(report.rounds[:-1], start=1):
         moved = f"{len(result.received):,} received, {len(result.sent):,} sent"
         limit = result.limit or next((there.limit for there in report.peer_rounds[number - 1 : number]), None)
@@ -321,6 +323,7 @@ def value_of(report: "SyncReport") -> dict[str, Json]:
         "iterations": report.iterations,
         "strategies": [way for result in report.rounds for way in result.strategies],
         "fallbacks": [why for result in report.rounds for why in result.fallbacks],
+        "digests": None if report.agreed is None else report.agreed.built,
         "plan": report.result.plan,
         "link": report.result.link,
         "peer_verifier": report.result.peer,

@@ -9,6 +9,7 @@ from typing import Final
 
 from bobbin import profile
 from bobbin.interlace.advertise import Renderer, claim_digests
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import Claim
 from bobbin.interlace.config import Bounded, Config
 from bobbin.interlace.cursor import Cursor
@@ -41,6 +42,8 @@ class Epoch:
         """What the cursor of this link is kept under."""
         self._config = config
         self._holdings = holdings
+        self.built: str | None = None
+        """Where digests of what is offered were found, or why they were computed; None where that was no question."""
         memory = holdings.begin(agreement.policy, agreement.terms.schema, self.key) or self._recall()
         self.offers: Final = memory.offers
         self.learned: Final = memory.learned
@@ -104,17 +107,32 @@ class Epoch:
         # next snapshot, which then tells no change of it. So it is asked for again as long as it may be sent.
         added = sorted(evaluated.send_added | (self._undescribed - evaluated.send_removed))
         described = self._holdings.describe(added, self.terms.schema) if added else []
+        told = [(record, fields) for record, fields in zip(added, described, strict=True) if fields is not None]
         # Nobody on the other side of the same process will ask for a digest; a sketch is made from those of claims.
         needs_none = self._config.direct or self.agreement.sketch_key is not None
+        built = None if needs_none or not told else self._find_built(told)
+        known = {} if built is None else built.digests
         digest = _no_digest if needs_none else Renderer(self.agreement.policy.own_origin).digest
         fresh = [
-            Advertisement(record=record, fields=fields, digest=digest(record, fields))
-            for record, fields in zip(added, described, strict=True)
-            if fields is not None
+            Advertisement(record=record, fields=fields, digest=known.get(record) or digest(record, fields))
+            for record, fields in told
         ]
         self._undescribed = frozenset(record for record, fields in zip(added, described, strict=True) if fields is None)
         self.offers.update(fresh, evaluated.send_removed)
+        if built is not None:
+            self.offers.note_built(built)
         self.wants.update(evaluated.request_added, evaluated.request_removed, evaluated.moved, self._find_absent)
+
+    def _find_built(self, told: Sequence[tuple[str, tuple[ClaimedField, ...]]]) -> Built | None:
+        """What was computed beforehand of some advertisements, if that is worth anything."""
+        found = self._holdings.built([record for record, _ in told], self.terms.schema, self.offers.length)
+        if found is None:
+            return None
+        self.built = found.said
+        if not found.is_true(told, self.agreement.policy.own_origin):
+            self.built = f"computed: {found.said}, where other digests stand than those of the records"
+            return None
+        return found
 
     def _find_absent(self, records: Collection[str]) -> frozenset[str]:
         """Of some records, those that are neither stored nor refused. What is offered is stored."""
@@ -149,6 +167,7 @@ class Epoch:
             )
         kept = self._holdings.kept_index(self.terms.schema) if self.offers.standing_index is None else None
         self.offers.keep_index(self._claims, kept)
+        self.offers.find_built = self._find_built
         return Dialogue(
             key,
             self.offers,

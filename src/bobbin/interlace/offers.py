@@ -8,7 +8,7 @@ computed once stays, and an update costs what came and went. Once a peer has bee
 a catalogue, which links to other peers share as far as they offer the same.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Final, TypeAlias
@@ -16,12 +16,14 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from bobbin.interlace.advertise import claim_digests, digested
+from bobbin.interlace.built import Built
 from bobbin.interlace.catalogue import Catalogue
 from bobbin.interlace.choice import Strategy
 from bobbin.interlace.claim_index import Claim, ClaimIndex
 from bobbin.interlace.limits import VALUE_MAX, Limits, Service
 from bobbin.interlace.messages import Advertise, Advertisement, Partition
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
 
 _TOUCHED_MIN: Final = 1_024
@@ -31,6 +33,8 @@ _QUESTIONS_PER_SUMMARY: Final = 2
 """A partition is narrowed once and listed once, at most."""
 _OUTRIGHT_MAX: Final = {Strategy.LISTING: VALUE_MAX, Strategy.PARTITIONS: 0}
 
+FindBuilt: TypeAlias = Callable[[Sequence[tuple[str, tuple[ClaimedField, ...]]]], Built | None]
+"""What was computed beforehand of some advertisements, if anything was."""
 MakeClaims: TypeAlias = Callable[[Collection[Advertisement]], Iterable[Claim]]
 """What the index keeps of some advertisements."""
 
@@ -77,7 +81,7 @@ class Offers:
         ``source``: who offers. With it, advertisements may come without digest; those are computed when a summary is
         first asked for.
         """
-        self._length = length
+        self.length: Final = length
         self._source = source
         self._held: dict[str, Advertisement] | Catalogue = {}
         """A catalogue from when one is first needed: two sides in one process never do."""
@@ -100,6 +104,8 @@ class Offers:
         self._announced_root: bytes | None = None
         self._checked_root: bytes | None = None
         """Of an index that was looked at already, for ``check``."""
+        self.find_built: FindBuilt | None = None
+        """Asked when everything is first summarised without digests, and then no more."""
         self._opened = False
         self._summaries = 0
         self._questions = 0
@@ -135,7 +141,7 @@ class Offers:
     def keep_index(self, make_claims: MakeClaims, kept: ClaimIndex | None = None) -> None:
         """Have an index, from now on. ``kept``: one of what was offered at some time, if there is one."""
         if not isinstance(self._held, Catalogue) or not self._held.is_bare:
-            bare = Catalogue(self._length, self._source, with_digests=False)
+            bare = Catalogue(self.length, self._source, with_digests=False)
             bare.add_all({one: Advertisement(record=one, fields=ad.fields) for one, ad in self._held.items()})
             self._held, self._is_lent = bare, False
         if self._index is None:
@@ -146,9 +152,15 @@ class Offers:
             self._is_from_kept = False
         self._make_claims = make_claims
 
+    def note_built(self, built: Built) -> None:
+        """Take the summaries of those partitions that have just the records that are offered there."""
+        for partition in built.partitions if self._held else ():
+            if built.has_all(partition, self._partitions.under(partition.prefix)):
+                self._partitions.note(partition)
+
     def drop_index(self) -> None:
         """Nobody needs the index; it would no longer be kept up to date."""
-        self._index = self._make_claims = self._kept = self._announced_root = None
+        self._index = self._make_claims = self._kept = self._announced_root = self.find_built = None
 
     def _advance_index(self, make_claims: MakeClaims, added: Collection[Advertisement], gone: Collection[str]) -> None:
         if self._kept is not None:
@@ -324,7 +336,7 @@ class Offers:
     @property
     def _partitions(self) -> Catalogue:
         if not isinstance(self._held, Catalogue):
-            catalogue = Catalogue(self._length, self._source, with_digests=True)
+            catalogue = Catalogue(self.length, self._source, with_digests=True)
             catalogue.update(self._held)
             self._held, self._is_lent = catalogue, False
         return self._held
@@ -352,6 +364,11 @@ class Offers:
             prefixes = self._partitions.prefixes_of(chain(self._unannounced, self._gone))
             partitions = tuple(map(self._partitions.summary, sorted(prefixes)))
         else:
+            find, self.find_built = self.find_built, None
+            if find is not None and self._held:
+                built = find([(one.record, one.fields) for one in self._partitions.entries()])
+                if built is not None:
+                    self.note_built(built)
             partitions = self._partitions.summaries()
         over = self._summaries + len(partitions) > limits.max_partition_summaries
         if over and self and len(self) <= limits.max_advertisement_records_listed:
@@ -391,9 +408,9 @@ class Offers:
 
     def _check_prefix(self, prefix: str, limits: Limits, *, deeper: int) -> None:
         """A question is about a partition that can exist."""
-        depth = len(prefix) - self._length
+        depth = len(prefix) - self.length
         if depth < 0:
-            raise Abort(Reason.MALFORMED_SUMMARY, f"a prefix has at least {self._length} symbols, not {len(prefix)}")
+            raise Abort(Reason.MALFORMED_SUMMARY, f"a prefix has at least {self.length} symbols, not {len(prefix)}")
         if depth + deeper > limits.max_narrowing_depth:
             raise Abort(
                 Reason.NARROWING_LIMIT, f"{prefix!r} lies below {limits.max_narrowing_depth} steps of narrowing"

@@ -214,8 +214,12 @@ class Partitioned(ABC, Generic[Entry]):
     def note(self, partition: Partition) -> None:
         """The summary of a prefix is known to be this one, and need not be computed."""
         bucket = self._buckets.get(partition.prefix)
-        if bucket is not None and not bucket.is_shared:
+        if bucket is None:
+            return
+        if not bucket.is_shared:
             bucket.partition = partition
+        elif not self._keeps_roots:
+            self._roots[partition.prefix] = partition
 
     def children(self, prefix: str) -> tuple[Partition, ...]:
         """The partitions one character longer that are not empty, by prefix."""

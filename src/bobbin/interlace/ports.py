@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.learned import Learned
@@ -101,6 +102,14 @@ class Holdings(Protocol):
         """An index of what was offered under the policy of this epoch, and this schema, at some time; to be changed.
 
         Records may have come and gone since. That there is one only saves work, so recordings know nothing of it.
+        """
+        ...
+
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        """What was computed beforehand of advertisements of these records, and of partitions of this prefix length.
+
+        It is of this side's label under the policy of this epoch. None where nobody computes anything beforehand. That
+        there is some only saves work, so recordings know nothing of it.
         """
         ...
 

@@ -17,17 +17,14 @@ from bobbin.errors import UsageError
 from bobbin.interlace.schema import Schema
 from bobbin.pipeline.batches.advertise import Form
 from bobbin.policy.operands import parse_origin
+from bobbin.store.lake.built import ALL_FIELDS, LENGTHS, MAY_SEND, spell_fields
 from bobbin.store.lake.keys import KEY, derived_key
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.manifest import Manifest, number_in
 from bobbin.store.lake.tables import ADVERTISEMENTS, FACTS, PARTITIONS, RECORDS, SELECTIONS
 
-MAY_SEND: Final = "MaySend"
 VISIBLE: Final = "visible"
 """What the report of a selection counts beside its predicates: the records that the peer's rules could look at."""
-LENGTHS: Final = "k"
-"""The property of ``partitions`` that says which prefix lengths it has."""
-_ALL: Final = "all"
 _INHERITED: Final = ("plan", "index", "query")
 """What the properties of a selection say, and those of its advertisements repeat."""
 _DIGITS_MAX: Final = 19
@@ -174,14 +171,9 @@ def check_lengths(lengths: tuple[int, ...]) -> None:
             raise UsageError(f"a partition prefix has 1 to {profile.PARTITION_PREFIX_LENGTH_MAX} symbols, not {length}")
 
 
-def spell_fields(schema: Schema) -> str:
-    """A field schema as a property: ``all``, or a list of names in JSON."""
-    return _ALL if schema.all else msgspec.json.encode(sorted(schema.names)).decode()
-
-
 def parse_fields(text: str) -> Schema:
     """The schema that a property spells."""
-    if text == _ALL:
+    if text == ALL_FIELDS:
         return Schema(all=True)
     try:
         return Schema(names=frozenset(msgspec.json.decode(text, type=list[str])))

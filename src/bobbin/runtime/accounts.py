@@ -40,6 +40,8 @@ class Agreed(Struct, frozen=True, kw_only=True):
     limits: Limits
     offered: int
     claimed: int
+    built: str | None = None
+    """Of a store for which jobs compute: where digests of what is offered were found, or why they were computed."""
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -214,6 +216,7 @@ def _agreed(epoch: Epoch | None) -> Agreed | None:
         limits=terms.limits,
         offered=len(epoch.offers),
         claimed=len(epoch.learned),
+        built=epoch.built,
     )
 
 

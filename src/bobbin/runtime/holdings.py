@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from bobbin.errors import ResourceError, UsageError
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
@@ -37,7 +38,17 @@ from bobbin.runtime.decisions import Decisions, Held
 from bobbin.runtime.sealed_cursors import sealed, unsealed
 from bobbin.runtime.work import Invalid, Validated
 from bobbin.runtime.workers import Validators
-from bobbin.store.base import DamagedStore, LostMark, Mark, Outcome, Rejected, Snapshot, StoreChanges, takes_records
+from bobbin.store.base import (
+    Builds,
+    DamagedStore,
+    LostMark,
+    Mark,
+    Outcome,
+    Rejected,
+    Snapshot,
+    StoreChanges,
+    takes_records,
+)
 
 _UNIT_RECORDS_MAX: Final = 256
 _ELSEWHERE_MIN: Final = 64
@@ -293,6 +304,13 @@ class StoreHoldings:
         """What a link with this policy and schema offered when its exchange ended, in this process or before it."""
         held = self._held
         return None if held is None else self._decisions.indexes.get(kind_of(held.standing.policy, schema))
+
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        """What a job has computed of advertisements of these records, over a store for which jobs do that."""
+        held = self._held
+        if held is None or not isinstance(self._store, Builds):
+            return None
+        return self._store.built(held.standing.policy, schema, records, length)
 
     def cursor(self, key: str) -> Cursor | None:
         """What was saved last for a link, in an exchange with the peer of that. Advertisements come without digests."""

@@ -62,6 +62,8 @@ class LinkBooks:
         self.plan: str | None = None
         self.offered = 0
         self.claimed = 0
+        self.built: str | None = None
+        """Where digests of what is offered were found, or why they were computed, where that was a question."""
         self.missing = 0
         self.missing_why: dict[str, int] = {}
         self.store_failure: str | None = None
@@ -139,7 +141,7 @@ class LinkBooks:
         self.phase = machine.phase
         epoch = self._machine.epoch
         if epoch is not None:
-            self.offered, self.claimed = len(epoch.offers), len(epoch.learned)
+            self.offered, self.claimed, self.built = len(epoch.offers), len(epoch.learned), epoch.built
         self.missing = len(self._outstanding) + len(self._failed)
         if self._is_changed:
             self._is_changed = False

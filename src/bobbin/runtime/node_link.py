@@ -80,6 +80,8 @@ class NodeLink:
         self._leaves_at_rest: _Wanted | None = None
         self._counted: Final[dict[tuple[str, str], int]] = {}
         self._slowed = 0
+        self._built: str | None = None
+        """What was last said of where digests came from."""
         self._tidy: Callable[[], Awaitable[object] | None] = lambda: None
         self._span: Span | None = None
 
@@ -305,8 +307,16 @@ class NodeLink:
                     self._serving.log.debug(
                         "fixed-point", link=self.number, received=len(result.received), sent=len(result.sent)
                     )
+                self._tell_built()
                 if self._leaves_at_rest is not None:
                     self._loop.call_soon_threadsafe(self.end, self._leaves_at_rest.end, self._leaves_at_rest.detail)
+
+    def _tell_built(self) -> None:
+        """Say once where the digests of what is offered came from, over a store for which jobs compute them."""
+        built = None if self._books is None else self._books.built
+        if built is not None and built != self._built:
+            self._built = built
+            self._serving.log.info("digests", link=self.number, found=built)
 
     def _note_slowed(self) -> None:
         self._slowed += 1

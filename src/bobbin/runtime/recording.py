@@ -37,6 +37,7 @@ from bobbin.interlace import reconciliation as reconciliation_module
 from bobbin.interlace import result as result_module
 from bobbin.interlace import schema as schema_module
 from bobbin.interlace import setup as setup_module
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.config import Config
 from bobbin.interlace.cursor import Cursor
@@ -369,6 +370,10 @@ class RecordingHoldings:
         del schema
         return None
 
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        del records, schema, length  # as above
+        return None
+
     def cursor(self, key: str) -> Cursor | None:
         answer = self._ask("cursor", key)
         assert answer is None or isinstance(answer, Cursor)
@@ -463,6 +468,10 @@ class _ReplayedHoldings:
 
     def kept_index(self, schema: Schema) -> ClaimIndex | None:
         del schema
+        return None
+
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        del records, schema, length
         return None
 
     def cursor(self, key: str) -> Cursor | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from bobbin.facts.extract import fields as fields_of
 from bobbin.interlace.advertise import canonical_fields
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.effects import Persist, Remember, SaveCursor
@@ -108,6 +109,11 @@ class MemoryHoldings:
     def kept_index(self, schema: Schema) -> ClaimIndex | None:
         """None is ever kept here: each is made from nothing."""
         del schema
+        return None
+
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        """Nobody computes anything beforehand."""
+        del records, schema, length
         return None
 
     def cursor(self, key: str) -> Cursor | None:

@@ -15,13 +15,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import NewType, Protocol, TypeAlias
+from typing import NewType, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
 from bobbin.errors import ResourceError, UsageError
 from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource
+from bobbin.interlace.built import Built
+from bobbin.interlace.schema import Schema
+from bobbin.policy.executables import LocalPolicy
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText, Kind
 from bobbin.records.record import Record
@@ -194,6 +197,15 @@ class Finding(Struct, frozen=True):
 
     where: str
     what: str
+
+
+@runtime_checkable
+class Builds(Protocol):
+    """A store for which jobs compute, beforehand, what exchanges over it will want to know."""
+
+    def built(self, policy: LocalPolicy, schema: Schema, records: Collection[str], length: int) -> Built:
+        """What there is of advertisements of these records, and of partitions whose prefixes have this length."""
+        ...
 
 
 def takes_records(store: "Store") -> bool:

@@ -9,11 +9,13 @@ from bobbin.cli import exchange_text
 from bobbin.cli.exit_codes import ExitCode, of_error
 from bobbin.cli.output import Output
 from bobbin.interlace.ledger import Difference, Disclosure, Honesty
+from bobbin.interlace.limits import Limits
 from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
+from bobbin.interlace.schema import Schema
 from bobbin.policy.decide import evaluate
 from bobbin.policy.verdict import explain
-from bobbin.runtime.accounts import Explained, SyncReport
+from bobbin.runtime.accounts import Agreed, Explained, SyncReport
 from bobbin.runtime.local_peer import Figure
 from tests.policy_worlds import DING, plex, policy, situation, stored
 
@@ -39,6 +41,19 @@ def report(*rounds: Result, there: Result | None = None, honesty: Honesty | None
 
 
 DONE = result(fixed_point=True, iterations=1)
+AGREED = Agreed(
+    plan="E.x",
+    link=None,
+    peer=None,
+    start_tai="1:0",
+    tick_tai="1:0",
+    clock_skew_seconds=0,
+    formats=frozenset({"H3"}),
+    schema=Schema(),
+    limits=Limits(),
+    offered=1,
+    claimed=0,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +91,15 @@ def test_a_sketch_that_was_given_up_has_a_line() -> None:
     assert value["strategies"] == ["partitions", "equal"]
     assert value["fallbacks"] == ["symbols of no use"]
     assert not any(one.startswith("fell back") for one in lines(report(DONE)))
+
+
+def test_where_digests_came_from_has_a_line() -> None:
+    found = "advertisements/0123456789abcdef, manifest 1"
+    told = structs.replace(report(DONE), agreed=structs.replace(AGREED, built=found))
+    assert f"digests from   {found}" in lines(told)
+    assert exchange_text.value_of(told)["digests"] == found
+    assert not any(one.startswith("digests from") for one in lines(report(DONE)))
+    assert exchange_text.value_of(report(DONE))["digests"] is None
 
 
 def test_how_the_sides_found_out_what_the_other_offers_has_a_line() -> None:

@@ -1,10 +1,13 @@
 """What is offered: listings, summaries, and how much of it the peer has been told."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from bobbin.interlace import merkle
 from bobbin.interlace import offers as module
 from bobbin.interlace.advertise import advertisement
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.learned import claims_of
 from bobbin.interlace.limits import Limits, Service
@@ -12,6 +15,7 @@ from bobbin.interlace.messages import Advertise, Advertisement, Partition
 from bobbin.interlace.offers import News, Offers, Questions
 from bobbin.interlace.partitions import payload
 from bobbin.interlace.reasons import Abort, LimitReached, Reason
+from bobbin.policy.claims import ClaimedField
 from bobbin.policy.operands import Origin
 from tests.support.exchanges import records
 
@@ -403,3 +407,56 @@ def test_an_index_of_other_fields_is_noticed() -> None:
     offers.index.update([claims_of(_claims(1))[0]._replace(digest=bytes(32))], ())
     with pytest.raises(AssertionError, match="fields as they are"):
         offers.check()
+
+
+def _built(claims: list[Advertisement]) -> Built:
+    """What was computed of some claims beforehand."""
+    partitions = Offers(2, _SOURCE)
+    partitions.update(claims, ())
+    return Built(said="a table", digests={one.record: one.digest for one in claims}, partitions=partitions.summary())
+
+
+def test_a_summary_that_was_computed_beforehand_is_not_computed_again() -> None:
+    claims = _claims(9)
+    offers = Offers(2, _SOURCE)
+    offers.update(claims, ())
+    marked = Partition(prefix=payload(claims[0].record)[:2], count=1, root=b"marked")
+    offers.note_built(Built(said="", digests={claims[0].record: b"d"}, partitions=(marked,)))
+    assert marked in offers.summary()
+
+
+def test_a_summary_of_other_records_is_not_taken() -> None:
+    claims = _claims(9)
+    offers = Offers(2, _SOURCE)
+    offers.update(claims[:-1], ())
+    before = offers.summary()
+    offers.note_built(_built(claims))
+    assert offers.summary() == before
+    offers.check()
+    empty = Offers(2, _SOURCE)
+    empty.note_built(_built(claims))
+    assert empty.summary() == ()
+
+
+def test_what_was_computed_is_asked_for_when_all_is_first_told_without_digests() -> None:
+    """A sketch needs none; where it is of no use, everything is told plainly."""
+    claims = _claims(9)
+    asked: list[int] = []
+
+    def find(told: Sequence[tuple[str, tuple[ClaimedField, ...]]]) -> Built:
+        asked.append(len(told))
+        return _built(claims)
+
+    offers = _indexed(claims)
+    plain = offers.tell_all(Limits(), _SUMMARIES)
+    for share in (False, True):
+        offers = _indexed(claims)
+        offers.find_built = find
+        if share:
+            offers.announce()
+        assert offers.tell_all(Limits(), _SUMMARIES) == plain
+        assert offers.tell_all(Limits(), _SUMMARIES) == plain
+        offers.check()
+    assert asked == [9, 9], "once for each"
+    offers.drop_index()
+    assert offers.find_built is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from bobbin.interlace.built import Built
 from bobbin.interlace.claim_index import ClaimIndex
 from bobbin.interlace.cursor import Cursor
 from bobbin.interlace.ports import Evaluated, Holdings, Memory, Question
@@ -64,6 +65,10 @@ class _Memory:
 
     def kept_index(self, schema: Schema) -> ClaimIndex | None:
         del schema
+        return None
+
+    def built(self, records: Collection[str], schema: Schema, length: int) -> Built | None:
+        del records, schema, length
         return None
 
     def cursor(self, key: str) -> Cursor | None:

@@ -11,6 +11,7 @@ from bobbin.pipeline import offer as offers
 from bobbin.pipeline.batches.advertise import Form
 from bobbin.pipeline.offer import Offer, StaleSelection
 from bobbin.policy.operands import label_origin
+from bobbin.store.lake.built import spell_fields
 from bobbin.store.lake.compact import compact
 from bobbin.store.lake.lake import Lake
 from bobbin.store.lake.tables import SELECTIONS
@@ -72,7 +73,7 @@ def test_properties_say_the_offer_and_what_it_was_made_from(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("schema", [Schema(all=True), Schema(), Schema(names=frozenset({"all", "é", 'a"b'}))])
 def test_a_schema_is_read_as_it_was_written(schema: Schema) -> None:
-    assert offers.parse_fields(offers.spell_fields(schema)) == schema
+    assert offers.parse_fields(spell_fields(schema)) == schema
 
 
 @pytest.mark.parametrize("text", ["", "none", "[1]", '{"a": 1}'])

@@ -20,7 +20,6 @@ from bobbin.pipeline.batches.roots import summarise
 from bobbin.pipeline.failures import PipelineError
 from bobbin.pipeline.jobs import facts
 from bobbin.pipeline.offer import (
-    LENGTHS,
     Offer,
     check_lengths,
     is_of,
@@ -31,6 +30,7 @@ from bobbin.pipeline.offer import (
 )
 from bobbin.pipeline.progress import Step, silent
 from bobbin.pipeline.spark import parallelism
+from bobbin.store.lake.built import LENGTHS
 from bobbin.store.lake.lake import Lake, Run
 from bobbin.store.lake.manifest import Manifest
 from bobbin.store.lake.report import Report

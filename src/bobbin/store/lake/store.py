@@ -18,6 +18,9 @@ from bobbin.errors import UsageError
 from bobbin.facts import relations
 from bobbin.facts.extract import Fact
 from bobbin.facts.relations import FactSource, Pattern, Tuple
+from bobbin.interlace.built import Built
+from bobbin.interlace.schema import Schema
+from bobbin.policy.executables import LocalPolicy
 from bobbin.records import tai
 from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText
@@ -38,7 +41,7 @@ from bobbin.store.base import (
     StoredRecord,
     StoreRecordId,
 )
-from bobbin.store.lake import check, lookup, reading
+from bobbin.store.lake import built, check, lookup, reading
 from bobbin.store.lake.errors import LakeError, ReadOnlyLake
 from bobbin.store.lake.files import Files
 from bobbin.store.lake.lake import VERSION, Lake
@@ -227,6 +230,11 @@ class LakeStore:
         """The keys of everything that is kept under a kind, with sizes in bytes, what was kept longest ago first."""
         self._require_open()
         return iter([(key, len(value)) for (found, key), value in self._kept.items() if found == kind])
+
+    def built(self, policy: LocalPolicy, schema: Schema, records: Collection[str], length: int) -> Built:
+        """What ``bobbin pipeline advertise`` has made of these records, if it is of this policy and of the present."""
+        self._require_open()
+        return built.find(self.lake, policy, schema, records, length)
 
     # ---- writing, which a lake does not take ----------------------------------------------------------------------
 
