@@ -370,7 +370,6 @@ class ModernSession:
             raise UsageError(f"there is no commit {event.token} to answer")
         tangle, run = self._commits.pop(event.token)
         if run is None and not self._is_running(tangle) and _lack_accounts(event.refused):
-            # It went with something else that was refused, and is taken for told on this stream.
             self._open(tangle, attempt=1)
         if run is not None and self._runs.get((tangle, run.role)) is run:
             run.uncommitted.discard(event.token)
@@ -547,8 +546,6 @@ class ModernSession:
                 turns=run.turns,
             )
         )
-
-    # ---- news -----------------------------------------------------------------------------------------------------
 
     def _open_for_bulky(self) -> None:
         """What does not go into one parcel with its account is no news: a run brings it, in as many as it takes."""
