@@ -159,6 +159,10 @@ def _stop_at_the_first_wrong_one(store: MemoryStore, commit: Commit) -> Committe
     return Committed(token=commit.token, added=added)
 
 
+def _keep_every_account(store: MemoryStore, commit: Commit) -> Committed:
+    return perform(store, structs.replace(commit, vouched=frozenset()))
+
+
 def _lose_the_last_one(store: MemoryStore, commit: Commit) -> Committed:
     done = perform(store, structs.replace(commit, messages=commit.messages[:-1]))
     return structs.replace(done, added=(*done.added, commit.messages[-1].id))
@@ -208,6 +212,7 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "drops what is deepest": (Exchange, "accept", _drop_the_deep),
     "keeps a finished run": (Session, "_finish", _keep_the_run),
     "stops at the first wrong message": (tangle_keepers, "perform", _stop_at_the_first_wrong_one),
+    "stores accounts for what it refuses": (tangle_keepers, "perform", _keep_every_account),
     "says that it has stored what it has not": (tangle_keepers, "perform", _lose_the_last_one),
     "erases by a copy without data": (tangle_keepers, "perform", _erase_by_a_copy),
     "lets go the keys of what it keeps": (tangle_keepers, "sweep", _let_the_keys_go),

@@ -39,6 +39,7 @@ def test_a_world_is_its_seed_in_every_process() -> None:
         ("validates nothing in the modern mode", range(12)),
         ("takes what breaks a rule", range(12)),
         ("sends messages that hang in the air", range(12)),
+        ("offers what others must refuse", range(28, 29)),
         ("lets everybody change keys", range(12)),
         ("lets every key add others in nine phases", range(36, 40)),
         ("sends no account messages", range(6)),

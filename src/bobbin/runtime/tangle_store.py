@@ -24,6 +24,7 @@ from bobbin.runtime.tangle_shelf import Shelf, read_message
 from bobbin.runtime.tangle_sparing import spare
 from bobbin.store.base import StoreError, StoreRecordId
 from bobbin.store.tangles import Level, StaleTangles, StoredMessage, TangleRow, TangleState, TangleTables
+from bobbin.tangles.accounts import account_of
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.ghosts import Ghosts
@@ -31,7 +32,7 @@ from bobbin.tangles.goals import Goal, GoalKind, parse_goal
 from bobbin.tangles.judgement import Judgement
 from bobbin.tangles.message import Message, MessageId, is_message_id
 from bobbin.tangles.modern_index import StandingIndexes
-from bobbin.tangles.session_effects import Commit
+from bobbin.tangles.session_effects import UNNEEDED, Commit
 from bobbin.tangles.session_events import Committed, Refused
 from bobbin.tangles.structures import SPAN_DEFAULT
 from bobbin.tangles.tangle import Tangle
@@ -176,11 +177,13 @@ class TangleStore:
         tangle: MessageId | None = None,
         level: Level = Level.INTEROP,
         newest: int | None = None,
+        vouched: Collection[MessageId] = (),
     ) -> Commitment:
         """Validate messages one after the other, and store what is valid in one durable commit.
 
         One that is not valid does not stop those after it; it is told with the rule that it breaks. ``tangle`` is the
-        one that they came for. With ``newest``, only so many of that tangle, and what leads to them, are kept.
+        one that they came for. With ``newest``, only so many of that tangle, and what leads to them, are kept. Of the
+        accounts ``vouched`` for, nothing is kept unless a message of theirs is taken, or proven by it.
         """
         batch = list(messages)
 
@@ -201,6 +204,9 @@ class TangleStore:
                     known += draft.admit(message, root, level) is Admission.KNOWN
                 except InvalidMessage as error:
                     refused.append(Refused(message.id, error.rule, str(error)))
+            for id in self._unneeded(draft, batch, vouched):
+                draft.delete(id)
+                refused.append(Refused(id, None, UNNEEDED))
             deleted, erased = self._prune(draft, tangle, newest)
             return Commitment(known=known, refused=tuple(refused), deleted=deleted, erased=erased)
 
@@ -209,7 +215,9 @@ class TangleStore:
     def perform(self, commit: Commit) -> Committed:
         """Do what a session asks for."""
         level = Level.MODERN if commit.modern else Level.INTEROP
-        done = self.commit(commit.messages, tangle=commit.tangle, level=level, newest=commit.newest)
+        done = self.commit(
+            commit.messages, tangle=commit.tangle, level=level, newest=commit.newest, vouched=commit.vouched
+        )
         return Committed(token=commit.token, added=done.added, refused=done.refused + done.dropped)
 
     def set_goal(self, tangle: MessageId, goal: str | Goal | None) -> None:
@@ -281,6 +289,15 @@ class TangleStore:
         return had[0]
 
     # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _unneeded(self, draft: Draft, batch: list[Message], vouched: Collection[MessageId]) -> list[MessageId]:
+        """What is new of accounts for which nothing speaks that was taken or is proven now."""
+        if not vouched:
+            return []
+        held = self._shelf.messages([*(message.id for message in batch), *draft.promoted])
+        idle = set(vouched) - {message.account for message in held if message is not None}
+        came = frozenset(draft.came)
+        return [message.id for message in batch if message.id in came and account_of(message) in idle]
 
     def _barred(self, draft: Draft, messages: Sequence[Message]) -> dict[MessageId, str]:
         """Messages whose record somebody has removed on purpose, with the reason."""

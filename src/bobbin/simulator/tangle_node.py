@@ -57,9 +57,19 @@ class TangleNode:
         absent = [id for id in done.added if id not in self.ledger and self._is_true(id)]
         if absent and commit.newest is None:
             self._fail(f"{self.name} said that it had stored {absent[0]}, and has not")
-        if not commit.modern:
+        if commit.modern:
+            self._expect_needed(commit.tangle, done.added)
+        else:
             self._forgive(message for message in commit.messages if message.id in done.added and not message.has_data)
         return done
+
+    def _expect_needed(self, tangle: MessageId, added: tuple[MessageId, ...]) -> None:
+        """An account that is new is one that something speaks for, or that is wanted itself."""
+        fresh = [id for id in added if id in self.ledger and id != tangle and self.keeper.goal(id) is None]
+        roots = {id for id in fresh if (message := decode(self.ledger[id])).is_account and message.is_root}
+        idle = roots - {decode(raw).account for raw in self.ledger.values()} if roots else roots
+        if idle:
+            self._fail(f"{self.name} has stored the account {min(idle)}, and nothing needs it")
 
     def put(self, message: Message, tangle: MessageId) -> str | None:
         """Store what was written here, or given; gives the reason where it is refused."""

@@ -1,8 +1,8 @@
 """New messages: the roots of accounts, feeds and threads, posts, and keys that are added or removed.
 
 What a message says of its place follows from the tangles as they are known: it comes after all tips, and after the
-messages of the long way back. Whoever keeps messages of both levels passes the tangles of the full ones, so that
-nothing new builds on what the modern mode does not take for true.
+messages of the long way back. Whoever keeps messages of both levels passes the tangles of the full ones, or of those
+that only wait for predecessors as well, so that nothing new builds on what breaks a rule of the modern mode.
 
 Keys are written in the order in which a real peer writes them.
 """

@@ -12,7 +12,7 @@ builds on alone: every node that can tell comes to the same answer, in whatever 
 A message of which something is still missing *waits*; nothing wrong has been found in it. It *hangs* where another node
 would refuse it as it is (``Judgement.hangs``), and is not offered then. One that breaks a rule of this level, though a
 real peer takes it, is *interop*. Whoever writes with such messages at hand builds on the full ones
-alone (``Standing.full_tangle``).
+(``Standing.full_tangle``), and where a goal lets go of what came before, on those as well that only wait.
 
 The id of a message does not cover who signed it. So a stranger can sign a message again that somebody else has written,
 and send that copy first. What is wrong with the signer is therefore wrong with the copy alone: what builds on the

@@ -59,7 +59,7 @@ from bobbin.tangles.session_effects import (
     Role,
     Send,
 )
-from bobbin.tangles.session_events import Added, Committed, Event, OpenRuns, Received, Undecodable
+from bobbin.tangles.session_events import Added, Committed, Event, OpenRuns, Received, Refused, Undecodable
 from bobbin.tangles.session_news import News
 
 _ORDER: Final = (Commit, Send, Notify)
@@ -113,7 +113,7 @@ class ModernSession:
         match event:
             case OpenRuns(tangles, anew):
                 for tangle in tangles:
-                    if anew or not any((tangle, role) in self._runs for role in Role):
+                    if anew or not self._is_running(tangle):
                         self._open(tangle)
             case Received(frame):
                 if not isinstance(frame, ModernFrame):
@@ -138,6 +138,9 @@ class ModernSession:
     def is_idle(self) -> bool:
         """Whether no run is under way and nothing waits for a commit."""
         return not self._commits and not self._runs
+
+    def _is_running(self, tangle: MessageId) -> bool:
+        return any((tangle, role) in self._runs for role in Role)
 
     def check(self) -> None:
         """Assert what always holds."""
@@ -328,36 +331,46 @@ class ModernSession:
         if run is not None:
             run.refused += accepted.refused
             run.shared_accounts.update(message.id for message in accepted.messages if message.is_account)
-        messages = self._needed(tangle, accepted.messages, run)
+        messages, vouched = self._needed(tangle, accepted.messages, run)
         if not messages:
             return None
         token = next(self._tokens)
         self._commits[token] = (tangle, run)
-        self._effects.append(Commit(token=token, tangle=tangle, messages=messages, modern=True))
+        self._effects.append(Commit(token=token, tangle=tangle, messages=messages, modern=True, vouched=vouched))
         return token
 
-    def _needed(self, tangle: MessageId, messages: tuple[Message, ...], run: ModernRun | None) -> tuple[Message, ...]:
+    def _needed(
+        self, tangle: MessageId, messages: tuple[Message, ...], run: ModernRun | None
+    ) -> tuple[tuple[Message, ...], frozenset[MessageId]]:
         """Messages without those of accounts that nobody here has to know: a peer could send any number of them.
 
-        In a run they are kept aside, as what speaks for an account may come in a later parcel.
+        In a run they are kept aside, as what speaks for an account may come in a later parcel. Also the accounts that
+        only these messages speak for, which may turn out wrong. An account that is longer than there is room to keep
+        aside is none of them: its beginning has to rest somewhere until the next run brings the end.
         """
         early = [*(() if run is None else run.early), *(one for one in messages if one.is_account)]
         if not early:
-            return messages
+            return messages, frozenset()
         others = [one for one in messages if not one.is_account]
-        known = {tangle, *(one.account for one in others if one.account_tips)}
+        speaking = {one.account for one in others if one.account_tips}
         index = self._library.depths(tangle)
-        if not known.issuperset(map(account_of, early)):
-            known.update(credential.account for credential in index.credentials_below(index.top + 1))
-        needed, later = sort_accounts(early, lambda id: id in known or self._exchange.structure(id) is not None)
+        known = {tangle, *(credential.account for credential in index.credentials_below(index.top + 1))}
+        known.update(id for one in early if self._exchange.structure(id := account_of(one) or one.id) is not None)
+        needed, later = sort_accounts(early, (known | speaking).__contains__)
+        vouched = speaking - known
         if run is not None:
             run.early = later
-        return (*needed, *others)
+            kept = {one.id for one in (*needed, *later)}
+            run.cut.update(account_of(one) or one.id for one in early if one.id not in kept)
+            vouched -= run.cut
+        return (*needed, *others), frozenset(vouched)
 
     def _settle(self, event: Committed) -> None:
         if event.token not in self._commits:
             raise UsageError(f"there is no commit {event.token} to answer")
         tangle, run = self._commits.pop(event.token)
+        if run is None and not self._is_running(tangle) and _lack_accounts(event.refused):
+            self._open(tangle, attempt=1)
         if run is not None and self._runs.get((tangle, run.role)) is run:
             run.uncommitted.discard(event.token)
             run.added += event.added
@@ -485,7 +498,7 @@ class ModernSession:
         for texts in self._news.serve(tangle, listens=listens):
             self._announce(tangle, texts)
         # Only this side knows what it could not take, so it is the one to ask for what proves it.
-        needs_accounts = not run.attempt and _needs_accounts(run)
+        needs_accounts = not run.attempt and _lack_accounts(run.refused)
         again = (agreed is False or missing or needs_accounts) and run.attempt + 1 < self.config.attempts_max
         if run.role is Role.OPENER and again:
             self._open(tangle, attempt=run.attempt + 1)
@@ -534,12 +547,10 @@ class ModernSession:
             )
         )
 
-    # ---- news -----------------------------------------------------------------------------------------------------
-
     def _open_for_bulky(self) -> None:
         """What does not go into one parcel with its account is no news: a run brings it, in as many as it takes."""
         for tangle, id in self._news.take_bulky():
-            if any((tangle, role) in self._runs for role in Role):
+            if self._is_running(tangle):
                 self._news.wait(tangle, id)
             else:
                 self._open(tangle)
@@ -572,9 +583,9 @@ def _tips(credentials: Iterable[Credential]) -> dict[str, set[MessageId]]:
     return found
 
 
-def _needs_accounts(run: ModernRun) -> bool:
+def _lack_accounts(refused: Iterable[Refused]) -> bool:
     """Whether something was refused because its account is not known well enough."""
-    return any(refused.rule is Rule.UNKNOWN_ACCOUNT for refused in run.refused)
+    return any(one.rule is Rule.UNKNOWN_ACCOUNT for one in refused)
 
 
 def _modern(wish: Wish) -> Wish:

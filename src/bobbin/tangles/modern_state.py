@@ -84,6 +84,8 @@ class ModernRun:
         """Account messages that one side has sent to the other in this run."""
         self.early: list[Message] = []
         """Account messages that have come, and that nothing speaks for yet."""
+        self.cut: set[MessageId] = set()
+        """Accounts of which something that came early had no room."""
         self.held_back: dict[MessageId, None] = {}
         """What will go out when no span is open any more."""
         self.remote_ghosts: set[int] = set()

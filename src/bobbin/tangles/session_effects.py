@@ -6,7 +6,7 @@ on it, so it need not wait.
 """
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +14,9 @@ from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_frames import ModernFrame
 from bobbin.tangles.phases import Frame
 from bobbin.tangles.session_events import Refused
+
+UNNEEDED: Final = "nothing that was taken needs it"
+"""Why an account message is refused that is right in itself."""
 
 
 class Commit(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,8 @@ class Commit(Struct, frozen=True, kw_only=True):
     """
     modern: bool = False
     """By the rules of the modern mode: what only a pzp peer would take is refused."""
+    vouched: frozenset[MessageId] = frozenset()
+    """Accounts that nothing needs but messages of this commit: where none of those is taken, nothing of them is."""
 
 
 class Send(Struct, frozen=True):

@@ -7,6 +7,7 @@ that a peer that can prove it sends it again with the proof, nor is it ever offe
 from collections.abc import Sequence
 from typing import Final
 
+from bobbin.tangles.accounts import account_of
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.errors import InvalidMessage
 from bobbin.tangles.exchange import Credential
@@ -14,7 +15,7 @@ from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.modern_index import DepthIndex, StandingIndexes
 from bobbin.tangles.ranges import Wish
-from bobbin.tangles.session_effects import Commit
+from bobbin.tangles.session_effects import UNNEEDED, Commit
 from bobbin.tangles.session_events import Committed, Refused
 from bobbin.tangles.tangle import Tangle
 
@@ -35,9 +36,19 @@ def perform(store: MemoryStore, commit: Commit) -> Committed:
             continue
         if outcome is not Admission.KNOWN:
             added.append(message.id)
+    for id in _unneeded(store, added, commit.vouched):
+        store.delete(id)
+        added.remove(id)
+        refused.append(Refused(id, None, UNNEEDED))
     if commit.newest is not None:
         store.prune_newest(commit.tangle, commit.newest)
     return Committed(token=commit.token, added=tuple(added), refused=tuple(refused))
+
+
+def _unneeded(store: MemoryStore, added: list[MessageId], vouched: frozenset[MessageId]) -> list[MessageId]:
+    """What was added of accounts for which nothing that is held speaks."""
+    idle = vouched - {message.account for message in store} if vouched else vouched
+    return [message.id for message in store.messages(added) if message is not None and account_of(message) in idle]
 
 
 def _tangle_of(message: Message, tangle: MessageId) -> MessageId:

@@ -34,7 +34,7 @@ from bobbin.tangles.session_effects import Opened
 from bobbin.tangles.session_events import Committed, OpenRuns, Received, Undecodable
 from bobbin.tangles.session_memory import ModernView
 from bobbin.tangles.tangle import Tangle
-from tests.support.tangle_messages import Author, signed_again
+from tests.support.tangle_messages import Author
 from tests.tangle_cases import ACCOUNT, AUTHOR, assert_converged, frames_of, long_feed, pair_of, round_trips, sent_by
 from tests.tangle_pairs import Pair, held, modern_pair, phase_pair, store_of, sync
 
@@ -280,41 +280,6 @@ def test_what_interop_alone_let_in_is_never_offered() -> None:
     sync(pair, account.id)
     assert pair.message_texts == 0
     assert pair.sides[0].finished[0].agreed is True
-
-
-@pytest.mark.parametrize("opener", [0, 1])
-@pytest.mark.parametrize("kind", ["signer", "tips", "after it"])
-def test_what_a_peer_must_refuse_is_not_offered_in_every_run(kind: str, opener: int) -> None:
-    """Real peers take it. It was offered again in every run, and all accounts of the thread went along each time."""
-    authors = [Author(f"author {number}") for number in range(20)]
-    accounts = [author.account for author in authors]
-    unknown = Keypair.from_words("nobody").public
-    root = authors[0].say("root")
-    place = Tangle(root.id, [root])
-    thread = [root, *(author.say("reply", place) for author in authors)]
-    forged = _forged_reply(authors[0], root, unknown, kind)
-    stores = [store_of([*accounts, *thread], {root.id: "all"}) for _ in range(2)]
-    stores[0].load([*forged, thread[1]])
-    assert len(stores[0].tangle(root.id)) == len(thread) + len(forged)
-    for seed in range(2):
-        pair = modern_pair(*stores, seed=seed)
-        sync(pair, root.id, opener)
-        assert (pair.message_texts, [finished.agreed for finished in pair.sides[opener].finished]) == (0, [True])
-        assert sum(len(raw) for _, raw in pair.log) < 300
-
-
-def _forged_reply(author: Author, root: Message, unknown: MessageId, kind: str) -> list[Message]:
-    def reply(prev: list[MessageId], depth: int, tips: list[MessageId], key: Keypair) -> Message:
-        entry = {root.id: {"depth": depth, "prev": [*prev]}}
-        metadata = {"account": author.account.id, "accountTips": [*tips], "tangles": entry, "domain": "post"}
-        message = author.sign({"text": kind}, metadata)  # type: ignore[arg-type]
-        return signed_again(key, message)
-
-    if kind == "signer":
-        prev = sorted([root.id, unknown])
-        return [reply(prev, 2, [author.account.id], Keypair.from_words("stranger"))]
-    first = reply([root.id], 1, [unknown], author.key)
-    return [first] if kind == "tips" else [first, reply([first.id], 2, [author.account.id], author.key)]
 
 
 def _removal(author: Author, account: Tangle, key: str) -> Message:

@@ -12,7 +12,7 @@ from bobbin.tangles.message import decode
 from bobbin.tangles.modern_frames import ModernLimits, Parcel
 from bobbin.tangles.modern_parcels import PARCEL_BYTES, parcels_of, sort_accounts, with_trails
 from bobbin.tangles.tangle import Tangle
-from tests.support.tangle_messages import Author, closed, thread
+from tests.support.tangle_messages import Author, closed, signed_again, thread
 from tests.tangle_cases import ACCOUNT, AUTHOR
 from tests.tangle_pairs import held, modern_pair, store_of, sync
 
@@ -124,3 +124,29 @@ def test_an_account_may_come_long_before_what_it_signs(opener: int, monkeypatch:
     assert [side.finished[-1].agreed for side in pair.sides] == [True, True]
     assert [len(side.finished) for side in pair.sides] == [1, 1], "nothing had to be asked for again"
     assert not any(one.refused for side in pair.sides for one in side.finished)
+
+
+@pytest.mark.parametrize("room", [None, 1000])
+def test_an_account_that_only_a_wrong_message_speaks_for_is_not_taken(
+    room: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is signed by its own key, and what is said for it by somebody else."""
+    if room is not None:
+        monkeypatch.setattr("bobbin.tangles.modern_parcels.EARLY_BYTES_MAX", room)
+    messages = AUTHOR.star(2)
+    tangle = messages[0].id
+    strangers = [Author(f"stranger {number}") for number in range(5)]
+    place = Tangle(tangle, messages)
+    forged = [signed_again(AUTHOR.key, one.say("hello", place)) for one in strangers]
+    reader, writer = store_of([*ACCOUNT, *messages[:2]], {tangle: "all"}), store_of([*ACCOUNT, *messages], {})
+    pair = modern_pair(reader, writer)
+    pair.open(0, tangle)
+    while pair.wire:
+        number, raw = pair.wire.popleft()
+        frame = modern_frames.decode(raw, ModernLimits())
+        if number == 1 and isinstance(frame, Parcel):
+            texts = [one.raw for one in (*(stranger.account for stranger in strangers), *forged)]
+            raw = modern_frames.encode(structs.replace(frame, messages=(*texts, *frame.messages)))
+        pair.deliver(1 - number, raw)
+    assert set(held(reader, tangle)) == {message.id for message in messages}
+    assert not any(reader.message(stranger.account.id) for stranger in strangers)

@@ -3,10 +3,13 @@
 from bobbin.tangles import compose
 from bobbin.tangles.errors import Rule
 from bobbin.tangles.memory import MemoryStore
+from bobbin.tangles.message import Message
 from bobbin.tangles.ranges import WantFrom
 from bobbin.tangles.session_effects import Commit
+from bobbin.tangles.session_events import Committed
 from bobbin.tangles.session_memory import ModernView, perform
-from tests.support.tangle_messages import Author
+from bobbin.tangles.tangle import Tangle
+from tests.support.tangle_messages import Author, signed_again
 from tests.tangle_pairs import held, store_of
 
 
@@ -76,3 +79,32 @@ def test_a_set_of_which_only_the_moot_is_held_wishes_for_everything() -> None:
     store = store_of([*author.account_messages, messages[0]], {messages[0].id: "set"})
     assert store.wish(messages[0].id) == WantFrom(None)
     assert ModernView(store).wish(messages[0].id) == WantFrom(0)
+
+
+def test_of_an_account_that_nothing_taken_speaks_for_nothing_is_taken() -> None:
+    author, other = Author(), Author("bob")
+    key = other.add_key("phone")
+    thread = author.star(1)
+    place = Tangle(thread[0].id, thread)
+    right, wrong = other.say("right", place), signed_again(author.key, other.say("wrong", place))
+    account = tuple(other.account_messages)
+
+    def commit(store: MemoryStore, *messages: Message) -> Committed:
+        vouched = frozenset({other.account.id})
+        tangle = thread[0].id
+        return perform(store, Commit(token=1, tangle=tangle, messages=messages, modern=True, vouched=vouched))
+
+    store = store_of([*author.account_messages, *thread], {})
+    done = commit(store, *account, wrong)
+    assert done.added == ()
+    assert {one.message: one.rule for one in done.refused} == {
+        wrong.id: Rule.SIGKEY_UNAUTHORISED,
+        other.account.id: None,
+        key.id: None,
+    }
+    assert len(store) == 1 + len(thread)
+    assert commit(store, *account, wrong, right).added == (other.account.id, key.id, right.id)
+    # What is there already and waits for the account is reason enough.
+    store = store_of([*author.account_messages, *thread, right], {})
+    assert commit(store, *account, wrong).added == (other.account.id, key.id)
+    assert store.standing.is_full(thread[0].id, right.id)

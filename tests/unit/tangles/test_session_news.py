@@ -246,3 +246,24 @@ def test_what_is_too_long_for_news_is_not_told() -> None:
     texts = [message.raw for message in (*other.account_messages[2:], reply)]
     assert news.serve(thread[0].id, listens=True) == [texts]
     assert news.came([reply.id]) == []
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_news_that_lack_an_account_are_asked_for_again_with_it(opener: int) -> None:
+    """What was sent along counts as told on the whole stream, though nothing of it was kept there."""
+    author, other = Author(), Author("bob")
+    roots = [author.say(text) for text in ("one", "two")]
+    threads = [[root, author.say("first", Tangle(root.id, [root]))] for root in roots]
+    goals = {thread[0].id: "all" for thread in threads}
+    whole = [*author.account_messages, *threads[0], *threads[1]]
+    stores = store_of([*whole, *other.account_messages], goals), store_of(whole, goals)
+    pair = modern_pair(*stores)
+    pair.open(opener, *goals)
+    pair.run()
+    # The first reply comes after something that is not there any more, so it is refused, and its account with it.
+    stores[1].delete(threads[0][1].id)
+    for thread in threads:
+        pair.add(0, other.say("reply", Tangle(thread[0].id, thread)), thread[0].id)
+    pair.run()
+    assert len(stores[1].tangle(roots[1].id)) == 3
+    assert all(side.session.is_idle for side in pair.sides)
