@@ -103,11 +103,6 @@ def _no_news(self: News, ids: Iterable[MessageId]) -> list[tuple[MessageId, list
     return []
 
 
-def _no_account_with_news(self: News, tangle: MessageId, message: Message) -> list[bytes]:
-    del self, tangle, message
-    return []
-
-
 def _forget_what_was_told(self: News, ids: Iterable[MessageId]) -> None:
     del self, ids
 
@@ -203,7 +198,6 @@ MUTANTS: Final[Mapping[str, tuple[object, str, Callable[..., object]]]] = {
     "counts the erased as held": (DepthIndex, "put", _count_the_erased_as_held),
     "sends no account messages": (Exchange, "account_messages_of", _no_accounts),
     "tells no news": (News, "came", _no_news),
-    "tells news without their account": (News, "_account_of", _no_account_with_news),
     "tells an account again with every message": (News, "tell_accounts", _forget_what_was_told),
     "sends news of any length": (News, "_is_bulky", _never_bulky),
     "wants only what is above its own top": (modern, "exact_want_range", _newest_of_the_own),
