@@ -177,8 +177,10 @@ def close_session(session: SparkSession) -> None:
         if opened is not None:
             _opened.remove(opened)
             opened.interrupts.end()
-            _end(opened.gateway)
-            shutil.rmtree(opened.scratch, ignore_errors=True)
+            try:
+                _end(opened.gateway)
+            finally:
+                shutil.rmtree(opened.scratch, ignore_errors=True)
 
 
 @contextmanager
@@ -273,6 +275,7 @@ def _start(settings: Mapping[str, str], scratch: Path, *, debug: bool) -> _Opene
         conf.set(name, value)
     gateway = _launch(conf, scratch, debug=debug)
     before = signal.getsignal(signal.SIGINT)
+    interrupts: Interrupts | None = None
     try:
         with explained("Spark could not be started"):
             context = SparkContext(conf=conf, gateway=gateway)
@@ -280,6 +283,8 @@ def _start(settings: Mapping[str, str], scratch: Path, *, debug: bool) -> _Opene
             interrupts.begin(before)
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     except BaseException:
+        if interrupts is not None:
+            interrupts.end()
         restore(before)
         _end(gateway)
         raise
@@ -320,9 +325,7 @@ def _launch(conf: SparkConf, scratch: Path, *, debug: bool) -> "JavaGateway":
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _kill(process)
         raise
     gateway.proc = process
     return gateway
@@ -341,19 +344,29 @@ def _end(gateway: "JavaGateway") -> None:
     SparkContext._jvm = None  # noqa: SLF001
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = None  # noqa: SLF001
-    with suppress(Py4JError, OSError):
-        gateway.shutdown()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    try:
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+        if process is not None and process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        if process is not None:
+            process.wait(_EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+    except BaseException:  # Somebody is impatient: then it ends at once, too.
+        _kill(process)
+        raise
+
+
+def _kill(process: "subprocess.Popen[bytes] | None") -> None:
+    """End a Java by force, with what it has started."""
     if process is None:
         return
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
-    try:
-        process.wait(_EXIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def _silence_loggers() -> None:

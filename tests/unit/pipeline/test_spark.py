@@ -2,21 +2,25 @@
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
 from bobbin.errors import UsageError
 from bobbin.pipeline import spark as module
 from bobbin.pipeline.failures import PipelineError
+from bobbin.pipeline.interrupts import Interrupts
 from bobbin.pipeline.spark import MEMORY_MAX, Profile, driver_memory, open_session, parallelism, session
 
 if TYPE_CHECKING:
@@ -311,3 +315,28 @@ def test_a_java_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert "/nowhere/agent.jar" in done.stdout
     assert done.stdout.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_java_ends_leaves_no_java_and_no_files(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    java = subprocess.Popen(["sleep", "1000"], stdin=subprocess.PIPE, process_group=0)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    gateway = SimpleNamespace(shutdown=interrupt, proc=java)
+    session = SimpleNamespace(stop=lambda: None)
+    opened = module._Opened(session, gateway, tmp_path / "scratch", Interrupts(lambda: None))  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_opened", [opened])
+        for owner, name in (
+            (SparkContext, "_gateway"),
+            (SparkContext, "_jvm"),
+            (SparkContext, "_active_spark_context"),
+        ):
+            patch.setattr(owner, name, None)
+        patch.setattr(SparkSession, "_instantiatedSession", None)
+        with pytest.raises(KeyboardInterrupt):
+            module.close_session(session)  # type: ignore[arg-type]
+    assert java.returncode == -signal.SIGKILL
+    assert not (tmp_path / "scratch").exists()
