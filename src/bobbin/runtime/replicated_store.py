@@ -299,10 +299,8 @@ class ReplicatedStore:
         before, self._seen = self._seen, self._local.mark()
         return self._seen != before
 
-    @property
-    def tangles(self) -> SqliteStore:
-        """Messages of tangles are not in the log."""
-        raise UsageError("tangles are not replicated: keep them in a lace of one machine")
+    tangles: Final = None
+    """Messages of tangles are not in the log, so there are none."""
 
     def close(self) -> None:
         """Close the store of this node for this object."""

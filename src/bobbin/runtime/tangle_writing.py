@@ -48,7 +48,7 @@ def tables_of(store: Store) -> TangleTables:
     """The tangles of a store that has any."""
     tables: TangleTables | None = getattr(store, "tangles", None)
     if tables is None:
-        raise UsageError("a lace whose records are in a lake has no tangles; they need a store of their own")
+        raise UsageError("tangles are not replicated, nor in a lake: keep them in a lace of one machine")
     return tables
 
 

@@ -61,6 +61,7 @@ _OTHER_PAGES: Final = frozenset({"pipeline", "lake"})
 _MAKES_ITS_FOLDER: Final = frozenset({"init", "cluster init", "cluster join"})
 
 _TLS: Final = "tls:127.0.0.1:1"
+_WS: Final = "ws:127.0.0.1:1"
 _PEER: Final = {"--peer": VERIFIER}
 _AT: Final = {"--group": "u", "--app": "a", "--name": "n"}
 _TANGLE: Final = "8VMZ3cZdR2iUcJbAqXEg5nL4oYkHfWtPmNsTrQvUwXyA"
@@ -85,6 +86,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "graph serve": {"folder": "LACE"},
     "graph watch": {"where": _TLS},
     "graph dump": {"where": _TLS},
+    "graph set": {"where": _TLS, "values": "key=value"},
     "links": {"folder": "LACE"},
     "top": {"folder": "LACE"},
     "stat": {"folder": "LACE"},
@@ -147,10 +149,13 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "chain codebook": {"folder": "LACE"},
 }
 """How each command is called, with everything there; capitals stand for what the test has made."""
-_OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {
+_OTHERWISE: Final[dict[tuple[str, str], dict[str, str | None]]] = {
     ("sync", "--ca"): {"peer": _TLS},
     ("sync", "--peers"): {"peer": _TLS},
     ("policy eval", "--selector"): {"file": "QUERY"},
+    ("graph serve", "--signal-token"): {"--signal": _WS},
+    ("graph watch", "--signal-token"): {"--signal": _WS, "where": None},
+    ("graph dump", "--signal-token"): {"--signal": _WS, "where": None},
 }
 _NAMED_OTHERWISE: Final = {("policy diff", "old"): "FILE", ("policy diff", "new"): "FILE"}
 """Files whose place on the command line is called something else."""
@@ -198,7 +203,8 @@ def test_what_is_missing_ends_every_command_alike(
     there["POLICY"].write_text(DING)
     there["QUERY"].write_text("Queryable(P,O) :- OwnSelected(P), Viewer(O).\n")
     missing = tmp_path / "none" / "here"
-    called = {**_CALLS[name], **_OTHERWISE.get((name, place), {}), place: str(missing)}
+    usual = {**_CALLS[name], **_OTHERWISE.get((name, place), {}), place: str(missing)}
+    called = {one: value for one, value in usual.items() if value is not None}
     places = _places(dict(_commands())[name])
     assert called.keys() <= places.keys(), "the table names what there is"
     words: list[str | Path] = [*name.split()]
