@@ -153,6 +153,38 @@ def test_a_run_that_is_repeated_sends_no_account_to_a_side_that_wants_nothing(op
     assert all(finished.sent == 0 for finished in pair.sides[1].finished)
 
 
+@pytest.mark.parametrize("opener", [0, 1])
+@pytest.mark.parametrize("count", [1, 6])
+def test_what_hangs_in_the_air_is_not_asked_for_again_with_all_accounts(opener: int, count: int) -> None:
+    # Seed 2326: somebody had let a feed go, all but an answer that stands in a thread as well. It was proven and is
+    # still held, so it is offered; whoever has nothing of what it comes after must refuse it, and ran three times in
+    # each session for it, with all accounts of the tangle. Whoever has what it comes after takes it.
+    author = Author()
+    feed, thread = author.line(3), author.say("topic")
+    root = feed[0]
+    reply = author.say("answer", Tangle(root.id, feed), Tangle(thread.id, [thread]))
+    assert reply.places[root.id].prev == (feed[3].id,)
+    giver = store_of([*author.account_messages, *feed, thread, reply], {root.id: "none", thread.id: "all"})
+    giver.sweep()
+    giver.load([root])
+    assert held(giver, root.id) == {root.id: False, reply.id: True}
+    # The answer lies above all that the other side has, and comes unasked; or below its top, and is asked for.
+    branch = Tangle(root.id, [root])
+    lacking = store_of([*author.account_messages, root], {root.id: "all"})
+    for number in range(count):
+        branch.add(beside := author.say(f"beside {number}", branch))
+        lacking.load([beside])
+    for seed in range(2):
+        pair = modern_pair(lacking, giver, seed=seed)
+        sync(pair, root.id, opener)
+        refused = [[(one.message, one.rule) for one in run.refused] for run in pair.sides[0].finished]
+        assert refused == [[(reply.id, Rule.PREV_UNKNOWN)]]
+        assert pair.message_texts == 2, "it and its account, once"
+    having = store_of([*author.account_messages, *feed], {root.id: "all"})
+    sync(modern_pair(having, giver), root.id, opener)
+    assert having.standing.is_full(root.id, reply.id)
+
+
 def test_pruning_spares_what_another_tangle_needs() -> None:
     # Seed 1062: with the newest of a feed to be kept, the answer in a thread was let go with the rest of the feed.
     author = Author()

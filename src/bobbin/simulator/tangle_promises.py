@@ -130,6 +130,30 @@ def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[st
     return wrong
 
 
+def refused_in_vain(own: TangleEndpoint, other: TangleEndpoint) -> list[MessageId]:
+    """What a side has refused although the other could have known that it must: that comes again in every session.
+
+    Of a message that is proven, everything that it comes after may have been let go since. It is still held, and only
+    others know whether they have what comes before it. So it is offered, and what is held after it with it; and whoever
+    has nothing of what comes before must refuse it.
+    """
+    keeper = other.node.keeper
+    return sorted(
+        id for id, why in own.refused.items() if not why.startswith(Rule.PREV_UNKNOWN) or not _is_cut_off(keeper, id)
+    )
+
+
+def _is_cut_off(keeper: Keeper, id: MessageId) -> bool:
+    """Whether no way to a message is left in some tangle, though it was proven there, or something that leads to it."""
+    message = keeper.message(id)
+    for tangle in () if message is None else message.places:
+        view = view_of(keeper, tangle)
+        led = _leading_to(id, view) if view else {tangle}
+        if tangle not in led and any(keeper.mark(tangle, before) is Mark.FULL for before in led):
+            return True
+    return False
+
+
 def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[str]:
     """What another node has proven, and this one should have: it wants all of it, and gets what proves it."""
     goal = own.goal(tangle)
@@ -211,16 +235,19 @@ def _can_be_taken(keeper: Keeper, message: Message, tangle: MessageId, mine: Vie
 
 def _reaches_root(id: MessageId, view: View, tangle: MessageId) -> bool:
     """Whether a way leads from a message to the root, over messages that are there."""
+    return tangle in _leading_to(id, view)
+
+
+def _leading_to(id: MessageId, view: View) -> set[MessageId]:
+    """A message, and all that is there of what it comes after, by whatever way."""
     left, seen = [id], {id}
     while left:
         at = left.pop()
-        if at == tangle:
-            return True
         for before in view[at].prev:
             if before in view and before not in seen and view[before].depth < view[at].depth:
                 seen.add(before)
                 left.append(before)
-    return False
+    return seen
 
 
 def account_is_held(keeper: Keeper, message: Message, truth: Truth) -> bool:

@@ -32,7 +32,7 @@ from bobbin.simulator.tangle_hostile import Hostile, encode
 from bobbin.simulator.tangle_keepers import DiskKeeper, Keeper, MemoryKeeper
 from bobbin.simulator.tangle_node import TangleNode
 from bobbin.simulator.tangle_people import DICT, FEED, SET, Pen, Person
-from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, unproven, view_of
+from bobbin.simulator.tangle_promises import hears, owed, owed_in_phases, refused_in_vain, unproven, view_of
 from bobbin.simulator.tangle_truth import Truth
 from bobbin.simulator.world import Broken
 from bobbin.tangles.errors import Rule
@@ -475,9 +475,9 @@ class TangleWorld:
         self._expect_honest(stream)
 
     def _expect_met(self, number: int, stream: _Stream) -> None:
-        """Every goal of both ends is met, as far as the other end can, and nothing is offered for ever."""
+        """Every goal of both ends is met, as far as the other end can, and nothing is offered in vain for ever."""
         for end, other in (stream.ends, stream.ends[::-1]):
-            vain = sorted(end.refused) if self.shape.modes[number] else []
+            vain = refused_in_vain(end, other) if self.shape.modes[number] else []
             self._expect(not vain, f"{end.node.name} was offered {vain[:3]} again, which it must refuse")
             for tangle in self._tangles():
                 if self.shape.modes[number]:

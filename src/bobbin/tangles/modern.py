@@ -499,7 +499,8 @@ class ModernSession:
             self._announce(tangle, texts)
         # Only this side knows what it could not take, so it is the one to ask for what proves it.
         needs_accounts = not run.attempt and _lack_accounts(run.refused)
-        again = (agreed is False or missing or needs_accounts) and run.attempt + 1 < self.config.attempts_max
+        falls_short = (agreed is False or missing) and not self._work.is_in_vain(tangle, run)
+        again = (falls_short or needs_accounts) and run.attempt + 1 < self.config.attempts_max
         if run.role is Role.OPENER and again:
             self._open(tangle, attempt=run.attempt + 1)
         elif run.role is Role.ANSWERER and needs_accounts:
@@ -532,14 +533,13 @@ class ModernSession:
 
     def _give_up(self, tangle: MessageId, run: ModernRun) -> None:
         del self._runs[tangle, run.role]
-        refused, added = tuple(run.refused), tuple(run.added)
         self._notify(
             Finished(
                 tangle=tangle,
                 role=run.role,
                 sent=run.sent,
-                added=added,
-                refused=refused,
+                added=tuple(run.added),
+                refused=tuple(run.refused),
                 received=run.received,
                 missing=len(run.wanted),
                 agreed=False,

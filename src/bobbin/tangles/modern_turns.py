@@ -5,6 +5,7 @@ works out what either side lacks (``Difference``). Lists are taken at any time, 
 leads nowhere.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from bobbin.reconcile import (
     measure,
 )
 from bobbin.reconcile.symbols import SYMBOL_BYTES
+from bobbin.tangles.errors import Rule
 from bobbin.tangles.exchange import Library
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.modern_frames import SHORT_BYTES, Form, MalformedModernFrame, Part
@@ -138,12 +140,21 @@ class SpanWork:
             found -= ghosts - _named(run, ghosts, has_data=False)
         return found
 
-    def still_missing(self, tangle: MessageId, run: ModernRun) -> int:
-        """How much of what was wanted is not here now."""
+    def is_in_vain(self, tangle: MessageId, run: ModernRun) -> bool:
+        """Whether all that is missing has come, and hangs in the air here.
+
+        The peer has let go of what it comes after, and cannot know that this side does not have that. Another run, with
+        all accounts of the tangle, would bring the same again.
+        """
+        hanging = [one.message for one in run.refused if one.rule is Rule.PREV_UNKNOWN]
+        return bool(hanging) and not self.still_missing(tangle, run, besides=hanging)
+
+    def still_missing(self, tangle: MessageId, run: ModernRun, *, besides: Sequence[MessageId] = ()) -> int:
+        """How much of what was wanted is not here now, besides some messages."""
         if not run.wanted:
             return 0
         index = self._library.depths(tangle)
-        left = set(run.wanted)
+        left = run.wanted.difference(*both_shorts(run.key, besides))
         for span in run.spans:
             try:
                 here = Picture(run.key, index.items(span.low, span.high))

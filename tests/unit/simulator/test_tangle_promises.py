@@ -6,6 +6,7 @@ from bobbin.simulator.tangle_keepers import SPAN, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, SET, Pen, Person
 from bobbin.simulator.tangle_promises import (
     Seen,
+    _is_cut_off,
     _let_go,
     hears,
     needed_from,
@@ -139,3 +140,21 @@ def test_news_must_come_where_the_account_can_be_told() -> None:
     assert not hears([whole, nothing, knows], [False, True], last, truth), "it does not get as far as that"
     assert hears([whole, knows, nothing], [False, True], last, truth)
     assert not hears([nothing, nothing], [True], last, truth)
+
+
+def test_what_was_proven_is_cut_off_when_all_that_leads_to_it_is_let_go() -> None:
+    person, keeper, _, messages = feed_of(6)
+    feed = person.feeds[FEED]
+    *_, before, last = messages
+    assert last.places[feed].prev == (before.id,), "no long way leads past it"
+    assert not _is_cut_off(keeper, last.id)
+    keeper.store.delete(before.id)
+    assert _is_cut_off(keeper, last.id)
+    assert not _is_cut_off(keeper, messages[2].id)
+    assert not _is_cut_off(keeper, before.id), "it is not held"
+    # What never was proven and hangs has to be kept back.
+    hanging = MemoryKeeper()
+    hanging.store.load([*messages[:2], last])
+    assert not _is_cut_off(hanging, last.id)
+    keeper.store.delete(feed)
+    assert not _is_cut_off(keeper, last.id), "nothing of a tangle is offered without its root"

@@ -4,13 +4,15 @@ import pytest
 
 from bobbin.errors import PeerError
 from bobbin.reconcile import measure
+from bobbin.tangles.errors import Rule
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message
 from bobbin.tangles.modern_frames import Form, MalformedModernFrame, Part
-from bobbin.tangles.modern_spans import Picture, Span
+from bobbin.tangles.modern_spans import Picture, Span, both_shorts
 from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import SpanLimits, SpanWork
 from bobbin.tangles.session_effects import Role
+from bobbin.tangles.session_events import Refused
 from bobbin.tangles.session_memory import ModernView
 from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
@@ -198,3 +200,19 @@ def test_whoever_does_not_want_a_ghost_names_it() -> None:
     store.save_ghost(_TANGLE, _REPLIES[6].id, 1)
     SpanWork(SpanLimits(), ModernView(store)).hear(_TANGLE, run, listed, reply)
     assert reply.names_ghosts
+
+
+@pytest.mark.parametrize("has_data", [True, False])
+def test_a_run_is_in_vain_where_all_that_is_missing_hangs_in_the_air(has_data: bool) -> None:  # noqa: FBT001
+    work, run = _side(Role.OPENER, _REPLIES[:3])
+    first, second = (message.id for message in _REPLIES[3:5])
+    named = [with_data if has_data else without for with_data, without in both_shorts(_KEY, [first, second])]
+    assert not work.is_in_vain(_TANGLE, run), "nothing is missing"
+    run.wanted.update(named)
+    run.refused.append(Refused(first, Rule.PREV_UNKNOWN, ""))
+    assert (work.still_missing(_TANGLE, run), work.is_in_vain(_TANGLE, run)) == (2, False)
+    for rule in (Rule.UNKNOWN_ACCOUNT, Rule.PREV_UNPROVEN, None):
+        run.refused.append(Refused(second, rule, ""))
+        assert not work.is_in_vain(_TANGLE, run), "with more at hand it may be taken"
+    run.refused.append(Refused(second, Rule.PREV_UNKNOWN, ""))
+    assert (work.still_missing(_TANGLE, run), work.is_in_vain(_TANGLE, run)) == (2, True)
