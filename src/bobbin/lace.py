@@ -39,7 +39,7 @@ from bobbin.records.signing import SigningKey
 from bobbin.records.tai import parse as parse_tai
 from bobbin.runtime.clock import tai_now
 from bobbin.runtime.exchanging import Exchanging
-from bobbin.runtime.tangle_records import is_meant, is_of_messages
+from bobbin.runtime.tangle_records import meant
 from bobbin.runtime.viewing import Viewing
 from bobbin.store.base import (
     Finding,
@@ -240,9 +240,11 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
                 assert_never(parsed)
 
     def tip(self, place: Coordinate) -> Record | None:
-        """The newest record at a coordinate, by (TAI, hash text); in the place of a message, that of the message."""
-        records = (self._load(listed.hash) for listed in self._store.list(place, tips=not is_of_messages(place)))
-        return next((record for record in records if record is None or is_meant(place, record)), None)
+        """The newest record at a coordinate, by (TAI, hash text); in the place of a message, that of the message.
+
+        Where that is not proven here, and ``tangle_records.PLACE_RECORDS_MAX`` newer ones are in its place, None.
+        """
+        return meant(self._store, place, self._load)
 
     def list(
         self, place: str | Coordinate | Prefix | None = None, *, tips: bool = False, limit: int | None = None
@@ -530,10 +532,8 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
             return None
         # The digest covers every byte that was validated when it came in, so one hash proves the whole record again.
         _, digest = ids.parse_hash(hash)
-        if blake3(memoryview(raw)[MARKLINE_SIZE:]).digest() == digest:
-            record = read_trusted(raw)
-            if record.hash == hash:
-                return record
+        if blake3(memoryview(raw)[MARKLINE_SIZE:]).digest() == digest and (record := read_trusted(raw)).hash == hash:
+            return record
         raise IntegrityError(f"the stored bytes of {hash} have changed; run `bobbin fsck` on this lace")
 
 

@@ -16,7 +16,7 @@ from bobbin.config.settings import DamagedSettings
 from bobbin.errors import BobbinError, IntegrityError, ResourceError, UsageError
 from bobbin.lace import NoLace, RefusedRecord
 from bobbin.records import ids
-from bobbin.records.record import build_blob, build_plex, validate
+from bobbin.records.record import Record, build_blob, build_plex, validate
 from bobbin.records.signing import SigningKey
 from bobbin.wire.address import parse as parse_address
 
@@ -540,6 +540,24 @@ def test_what_is_noted_of_a_peer_holds_for_its_address_however_it_is_spelled(lac
 
 
 # ---- tangles --------------------------------------------------------------------------------------------------------
+
+
+def test_of_many_records_in_the_place_of_a_message_only_some_are_read(
+    lace: Lace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bobbin.runtime.tangle_records.PLACE_RECORDS_MAX", 4)
+    name = f"post/{'8' * 43}"
+    for number in range(6):
+        lace.put(b"%d" % number, group="account", app="pzp", name=name, tai=AT)
+    load, read = lace._load, list[str]()
+
+    def counted(hash: ids.HashText) -> Record | None:
+        read.append(hash)
+        return load(hash)
+
+    monkeypatch.setattr(lace, "_load", counted)
+    assert lace.tip(Coordinate(group="account", app="pzp", name=name)) is None
+    assert len(read) == 4
 
 
 def test_tangles_are_kept_beside_the_records(tmp_path: Path) -> None:

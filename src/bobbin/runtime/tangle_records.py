@@ -12,15 +12,31 @@ from writing newer records there, and exchanges bring them. What tells the one f
 Anything else in such a place is no message.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from bobbin import profile
 from bobbin.records.coordinate import Coordinate
+from bobbin.records.ids import HashText
 from bobbin.records.record import Plex, Record, Seal
 from bobbin.store.base import Store
 
 if TYPE_CHECKING:
     from bobbin.store.tangles import TangleTables
+
+PLACE_RECORDS_MAX: Final = 256
+"""Records in the place of a message that are read to find the one of the message."""
+
+
+def meant(store: Store, place: Coordinate, load: Callable[[HashText], Record | None]) -> Record | None:
+    """The record that is meant by its coordinate: the newest, or, in the place of a message, that of the message.
+
+    Of a message that is proven here it comes first in the listing, so nothing hides it. Of any other, it is looked for
+    among the newest ``PLACE_RECORDS_MAX`` records; where it is none of them, nothing is found.
+    """
+    listed = store.list(place, tips=not is_of_messages(place), limit=PLACE_RECORDS_MAX)
+    records = (load(one.hash) for one in listed)
+    return next((record for record in records if record is None or is_meant(place, record)), None)
 
 
 def is_of_messages(place: Coordinate) -> bool:

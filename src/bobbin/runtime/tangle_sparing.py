@@ -2,8 +2,8 @@
 
 Goals say what is wanted of others. They were never meant to give up
 
-* the accounts that a key of this lace belongs to: without them nothing can be signed or proven any more, and no peer
-  may have them;
+* the accounts that a key of this lace belongs to, as it has signed in them or has agreed to be added: without them
+  nothing can be signed or proven any more, and no peer may have them;
 * under ``newest-N``, a message that a key of this lace has signed and that nothing comes after yet. Others may have
   gone on beside it, so that it lies below the newest, and nothing shows that anybody else has it. What leads from it to
   the root stays without its data, as with any message that is kept.
@@ -15,7 +15,7 @@ that is what was asked for.
 from collections.abc import Collection, Iterable
 
 from bobbin.runtime.tangle_shelf import Shelf
-from bobbin.tangles.accounts import account_of, action_of
+from bobbin.tangles.accounts import Act, account_of, action_of, is_consent
 from bobbin.tangles.goals import GoalKind
 from bobbin.tangles.message import Message, MessageId
 from bobbin.tangles.upkeep import Sweep
@@ -56,6 +56,13 @@ def _last_words(
 
 
 def _concerns(message: Message, keys: Collection[str]) -> bool:
-    """Whether a message of an account was signed by one of these keys, or is about one of them."""
-    action = action_of(message)
-    return message.sigkey in keys or (action is not None and action.key in keys)
+    """Whether one of these keys has signed a message of an account, or has agreed to be added by it.
+
+    Anybody can name any key in an account of their own. That alone must not keep it here.
+    """
+    if message.sigkey in keys:
+        return True
+    action, account = action_of(message), account_of(message)
+    if action is None or account is None or action.act is not Act.ADD or action.key not in keys:
+        return False
+    return action.key is not None and action.consent is not None and is_consent(action.consent, action.key, account)

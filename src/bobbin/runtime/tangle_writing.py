@@ -10,7 +10,8 @@ It is proven wherever the whole tangle is.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from bobbin.errors import UsageError
@@ -192,13 +193,8 @@ class Tangles(TangleStore):
         goal = self.shelf.goal(id)
         if goal is None or goal.kind not in _LETTING_GO:
             return proven
-        left_out: set[MessageId] = set()
-        while True:
-            base = _without(self.shelf.sound(id), left_out)
-            wrong = [one for one in base.next_place().prev if one not in proven and not self._is_signed(id, one)]
-            if not wrong:
-                return base
-            left_out.update(wrong, base.descendants(wrong))
+        sound = self.shelf.sound(id)
+        return _without(sound, _unfounded(sound, lambda one: one in proven or self._is_signed(id, one)))
 
     def _is_signed(self, tangle: MessageId, id: MessageId) -> bool:
         """Whether a message that waits is right in everything but its predecessors, its signer among it."""
@@ -232,6 +228,40 @@ def check_structure(domain: str, data: Mapping[str, Json]) -> None:
         wrong.append("supersedes")
     if wrong:
         raise UsageError(f"in the domain {domain} a message says {form}; not right: {', '.join(dict.fromkeys(wrong))}")
+
+
+def _unfounded(structure: Tangle, is_right: Callable[[MessageId], bool]) -> set[MessageId]:
+    """What to leave out of a tangle so that a new message would come after nothing that is not right.
+
+    Whatever comes after something that is left out is left out with it. From the tips downwards, each message goes at
+    most once, and is asked about at most once. The root is right.
+    """
+    ask = cache(is_right)
+    gone: set[MessageId] = set()
+    followers: dict[MessageId, int] = {}
+    order = list(structure.topological())
+    suspects = list(structure.tips())
+    while suspects:
+        going = [one for one in suspects if one not in gone and not ask(one)]
+        suspects = []
+        while going:
+            one = going.pop()
+            if one in gone:
+                continue
+            gone.add(one)
+            going += structure.followers(one)
+            for before in dict.fromkeys(structure.prev(one)):
+                followers[before] = followers.get(before, len(structure.followers(before))) - 1
+                if not followers[before] and before in structure:
+                    suspects.append(before)
+        if not suspects:
+            # No tip is wrong any more. The other messages that a new one names depend on how deep it stands.
+            while order[-1] in gone:
+                order.pop()
+            deepest = structure.depth(order[-1])
+            assert deepest is not None, "it is held"
+            suspects = [one for one in structure.lipmaa_set(deepest + 1) if one not in gone and not ask(one)]
+    return gone
 
 
 def _without(structure: Tangle, left_out: set[MessageId]) -> Tangle:

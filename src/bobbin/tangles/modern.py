@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from bobbin.errors import PeerError, UsageError
 from bobbin.reconcile import SharedId
-from bobbin.tangles.accounts import account_of
 from bobbin.tangles.errors import Rule
 from bobbin.tangles.exchange import Credential, Exchange
 from bobbin.tangles.message import Message, MessageId
+from bobbin.tangles.modern_accounts import EarlyAccounts
 from bobbin.tangles.modern_frames import (
     NONCE_BYTES,
     Answer,
@@ -42,7 +42,7 @@ from bobbin.tangles.modern_frames import (
     wire_wish,
     wish_of,
 )
-from bobbin.tangles.modern_parcels import PARCEL_BYTES, parcels_of, sort_accounts, with_trails
+from bobbin.tangles.modern_parcels import PARCEL_BYTES, parcels_of, with_trails
 from bobbin.tangles.modern_spans import cut, pack, unpack
 from bobbin.tangles.modern_state import ModernRun, Reply, Step
 from bobbin.tangles.modern_turns import ModernLibrary, SpanLimits, SpanWork
@@ -345,25 +345,14 @@ class ModernSession:
         """Messages without those of accounts that nobody here has to know: a peer could send any number of them.
 
         In a run they are kept aside, as what speaks for an account may come in a later parcel. Also the accounts that
-        only these messages speak for, which may turn out wrong. An account that is longer than there is room to keep
-        aside is none of them: its beginning has to rest somewhere until the next run brings the end.
+        only these messages speak for, which may turn out wrong.
         """
-        early = [*(() if run is None else run.early), *(one for one in messages if one.is_account)]
-        if not early:
+        early = EarlyAccounts() if run is None else run.early
+        if not early and not any(one.is_account for one in messages):
             return messages, frozenset()
-        others = [one for one in messages if not one.is_account]
-        speaking = {one.account for one in others if one.account_tips}
         index = self._library.depths(tangle)
         known = {tangle, *(credential.account for credential in index.credentials_below(index.top + 1))}
-        known.update(id for one in early if self._exchange.structure(id := account_of(one) or one.id) is not None)
-        needed, later = sort_accounts(early, (known | speaking).__contains__)
-        vouched = speaking - known
-        if run is not None:
-            run.early = later
-            kept = {one.id for one in (*needed, *later)}
-            run.cut.update(account_of(one) or one.id for one in early if one.id not in kept)
-            vouched -= run.cut
-        return (*needed, *others), frozenset(vouched)
+        return early.sort(messages, known, self._exchange.structure)
 
     def _settle(self, event: Committed) -> None:
         if event.token not in self._commits:
@@ -374,7 +363,7 @@ class ModernSession:
         if run is not None and self._runs.get((tangle, run.role)) is run:
             run.uncommitted.discard(event.token)
             run.added += event.added
-            run.refused += event.refused
+            run.refused += run.early.refused(event.refused)
             self._act_when_stored(tangle, run)
 
     # ---- speaking -------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from bobbin.tangles.message import Message, MessageId
+from bobbin.tangles.message import MessageId
+from bobbin.tangles.modern_accounts import EarlyAccounts
 from bobbin.tangles.modern_frames import Answer, Mark, Part, Turn
 from bobbin.tangles.modern_spans import Picture, Span
 from bobbin.tangles.ranges import EMPTY, Range, Wish
@@ -82,10 +83,8 @@ class ModernRun:
         """What the peer is known to lack, or to have lacked before this side sent it."""
         self.shared_accounts: set[MessageId] = set()
         """Account messages that one side has sent to the other in this run."""
-        self.early: list[Message] = []
-        """Account messages that have come, and that nothing speaks for yet."""
-        self.cut: set[MessageId] = set()
-        """Accounts of which something that came early had no room."""
+        self.early: Final = EarlyAccounts()
+        """Account messages that have come, and that nothing is known to need yet."""
         self.held_back: dict[MessageId, None] = {}
         """What will go out when no span is open any more."""
         self.remote_ghosts: set[int] = set()

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.records.record import Plex, build_blob, build_plex, seal
+from bobbin.records.ids import HashText
+from bobbin.records.record import Plex, Record, build_blob, build_plex, read_trusted, seal
 from bobbin.records.signing import SigningKey
-from bobbin.runtime.tangle_records import is_accepted, is_meant, is_of_messages, says_its_name
+from bobbin.runtime.tangle_records import PLACE_RECORDS_MAX, is_accepted, is_meant, is_of_messages, meant, says_its_name
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.sqlite import SqliteStore, open_store
 from bobbin.tangles.canonical import canonical
@@ -56,6 +57,31 @@ def test_only_the_plex_of_a_message_says_what_its_place_names(message: Message) 
     )
     assert not says_its_name(plex(other)), "data that the metadata does not name"
     assert not says_its_name(build_blob(canonical({"text": "topic"})))
+
+
+def test_so_many_records_are_read_to_find_that_of_a_message_and_no_more(store: SqliteStore, message: Message) -> None:
+    genuine = plex(message)
+    read: list[HashText] = []
+
+    def load(hash: HashText) -> Record | None:
+        read.append(hash)
+        raw = store.get(hash)
+        return None if raw is None else read_trusted(raw)
+
+    newer = [_in_place_of(genuine, b"%d" % number).raw for number in range(PLACE_RECORDS_MAX)]
+    list(store.put_many([genuine.raw, *newer[1:]]))
+    found = meant(store, genuine.coordinate, load)
+    assert found is not None
+    assert (found.hash, len(read)) == (genuine.hash, PLACE_RECORDS_MAX)
+    list(store.put_many(newer[:1]))
+    read.clear()
+    assert meant(store, genuine.coordinate, load) is None
+    assert len(read) == PLACE_RECORDS_MAX
+    TangleStore(store.tangles).commit([Author("alice").account, message])
+    read.clear()
+    found = meant(store, genuine.coordinate, load)
+    assert found is not None, "nothing hides what is proven"
+    assert read == [genuine.hash]
 
 
 def test_the_record_of_a_message_that_is_proven_here(store: SqliteStore, message: Message) -> None:

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.store.sqlite import SqliteStore, open_store
+from bobbin.tangles import accounts, compose
+from bobbin.tangles.keys import Keypair
+from bobbin.tangles.message import Message
+from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
+
+if TYPE_CHECKING:
+    from bobbin.tangles.canonical import Json
 
 
 @pytest.fixture
@@ -44,6 +52,62 @@ def test_an_account_that_one_was_added_to_is_ones_own(store: SqliteStore, alice:
     phone = TangleStore(store.tangles, own_keys=lambda: [alice.keys[1].public])
     phone.commit(alice.account_messages)
     assert phone.collect(strict=True).deleted == ()
+
+
+def _key_message(
+    author: Author, action: str, public: str, *, purpose: str = "sig", consent: str | None = None
+) -> Message:
+    """A message of an account about a key of our choice."""
+    key: Json = {"purpose": purpose, "algorithm": "ed25519", "bytes": public}
+    data: dict[str, Json] = {"action": action, "key": key}
+    if consent is not None:
+        data["consent"] = consent
+    place = author.account_tangle.next_place()
+    return author.sign(
+        data,
+        {
+            "account": "self",
+            "accountTips": None,
+            "tangles": {author.account.id: {"depth": place.depth, "prev": [*place.prev]}},
+            "domain": author.account.domain,
+        },
+    )
+
+
+def test_a_stranger_who_names_ones_key_is_still_a_stranger(tangles: TangleStore, alice: Author) -> None:
+    mallory, own = Author("mallory"), alice.key.public
+    elsewhere = accounts.consent(alice.key, alice.account.id)
+    naming = [
+        _key_message(mallory, "del", own),
+        _key_message(mallory, "add", own, purpose="external-encryption"),
+        _key_message(mallory, "add", own, consent=elsewhere),
+    ]
+    for message in naming:
+        tangles.commit([alice.account, mallory.account, message])
+    held = set(tangles.tangle(mallory.account.id))
+    assert {mallory.account.id, naming[0].id, naming[1].id} <= held
+    assert set(tangles.collect(strict=True).deleted) == held
+
+
+def test_an_account_that_one_has_agreed_to_join_is_kept_before_that_is_proven(
+    tangles: TangleStore, alice: Author
+) -> None:
+    """What it waits for may come with the next exchange."""
+    bob = Author("bob")
+    beginning = Tangle(bob.account.id, [bob.account])
+    phone, laptop = (
+        compose.account_add(bob.key, beginning, key=key.public, consent=accounts.consent(key, bob.account.id))
+        for key in map(Keypair.from_words, ("phone", "laptop"))
+    )
+    consent = accounts.consent(alice.key, bob.account.id)
+    whole = Tangle(bob.account.id, [bob.account, phone, laptop])
+    invited = compose.account_add(bob.key, whole, key=alice.key.public, consent=consent)
+    tangles.commit([bob.account, phone, invited])
+    assert invited.id in tangles.tangle(bob.account.id)
+    assert invited.id not in tangles.proven(bob.account.id)
+    assert tangles.collect(strict=True).deleted == ()
+    tangles.commit([laptop])
+    assert invited.id in tangles.proven(bob.account.id)
 
 
 def test_without_keys_only_goals_count(store: SqliteStore, alice: Author) -> None:

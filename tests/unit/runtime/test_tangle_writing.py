@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bobbin.errors import UsageError
-from bobbin.runtime.tangle_writing import NoAccount, SeveralAccounts, Tangles, tables_of
+from bobbin.runtime.tangle_writing import NoAccount, SeveralAccounts, Tangles, _unfounded, tables_of
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
-from bobbin.tangles.message import Message
-from bobbin.tangles.tangle import Kind
+from bobbin.tangles.message import Message, MessageId, Place
+from bobbin.tangles.tangle import Kind, Tangle
 from tests.support.tangle_messages import Author
 from tests.unit.runtime.tangle_stores import placed
 
@@ -193,6 +196,56 @@ def test_a_reply_stands_after_nothing_that_was_signed_by_somebody_who_may_not(ta
     reply = tangles.post(ALICE, {"text": "reply"}, tangles=[root])
     assert (reply.depth_in(root), messages[-1].id in reply.places[root].prev) == (9, True)
     assert foreign.id not in reply.places[root].prev
+
+
+def test_a_long_line_of_what_is_wrong_is_left_out_in_one_go(tangles: Tangles, monkeypatch: pytest.MonkeyPatch) -> None:
+    tangles.new_account(ALICE)
+    messages = _newest(tangles, 3, level=Level.INTEROP)
+    root = messages[0].id
+    stranger = Author("stranger")
+    above = placed(stranger, messages[0], [messages[1].id, messages[-1].id], 100)
+    line: list[Message] = []
+    for number in range(40):
+        before = line[-1] if line else messages[-1]
+        line.append(placed(stranger, messages[0], [before.id, above.id], 9 + number))
+    # Each says that it stands below one of its predecessors, which shows when that one comes.
+    assert tangles.commit([stranger.account, *line, above], tangle=root).refused == ()
+    placed_ids: list[MessageId] = []
+    asked: list[MessageId] = []
+    place, is_signed = Tangle.place, Tangles._is_signed
+
+    def counted(tangle: Tangle, id: MessageId, at: Place, *, has_data: bool) -> None:
+        placed_ids.append(id)
+        place(tangle, id, at, has_data=has_data)
+
+    def asking(here: Tangles, tangle: MessageId, id: MessageId) -> bool:
+        asked.append(id)
+        return is_signed(here, tangle, id)
+
+    tangles.tangle(root)
+    monkeypatch.setattr(Tangle, "place", counted)
+    monkeypatch.setattr(Tangles, "_is_signed", asking)
+    reply = tangles.post(ALICE, {"text": "reply"}, tangles=[root])
+    assert above.id in reply.places[root].prev
+    assert not {one.id for one in line} & set(reply.places[root].prev)
+    assert {one.id for one in line} <= set(asked)
+    assert len(asked) == len(set(asked)), "nothing is asked about twice"
+    assert len(placed_ids) <= len(tangles.tangle(root)), "the tangle is built once"
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_a_new_message_would_come_after_nothing_that_is_not_right(seed: int) -> None:
+    random = Random(seed)
+    messages = Author("bob").weave(random, 24)
+    structure = Tangle(messages[0].id, messages)
+    right = {message.id for message in messages if random.random() < 0.6} | {structure.id}
+    gone = _unfounded(structure, right.__contains__)
+    rest = Tangle(structure.id, [message for message in messages if message.id not in gone])
+    assert right.issuperset(rest.next_place().prev)
+    assert structure.descendants(gone) <= gone, "nothing hangs in the air"
+    for id in gone & right:
+        assert structure.ancestors([id]) & gone, "what is right goes only with what it comes after"
 
 
 def test_without_such_a_goal_a_reply_stands_after_what_is_proven_alone(tangles: Tangles) -> None:
