@@ -94,16 +94,17 @@ def _signaling() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_graph_is_watched_through_a_room(tmp_path: Path) -> None:
-    lace, token = tmp_path / "notes.lace", tmp_path / "token"
-    make_lace(lace)
+    lace, hall, token = tmp_path / "notes.lace", tmp_path / "hall.lace", tmp_path / "token"
+    shown = ("--key-of", hall, "--verifier", make_lace(lace))
+    assert bobbin("peers", "add", lace, "hall", "--verifier", make_lace(hall)).code == 0
     token.write_text(f"7 {TOKEN}\n", encoding="utf-8")
     token.chmod(0o600)
     with _signaling() as signal:
         room = ("--signal", signal, "--room", "hall")
-        with serving(lace, *room, "--token-file", token, "--allow", "7:read=records/*") as server:
+        with serving(lace, *room, "--allow", "hall:read=records/*") as server:
             assert server.started["room"] == f"hall at {signal}"
             watching = subprocess.Popen(
-                [*COMMAND, "graph", "watch", *room, "--token-file", str(token), "--json"],
+                [*COMMAND, "graph", "watch", *room, *map(str, shown), "--json"],
                 stdout=subprocess.PIPE,
                 env=environment(),
                 text=True,
@@ -119,6 +120,9 @@ def test_a_graph_is_watched_through_a_room(tmp_path: Path) -> None:
                 watching.kill()
                 watching.communicate()
             assert bobbin("graph", "dump", *room).code == 6, "nothing is for anyone"
-        other = bobbin("graph", "watch", *room, "--token-file", token, "--once")
+            refused = bobbin("graph", "dump", *room, "--token-file", token)
+            assert refused.code == 2
+            assert "would read the token" in refused.err
+        other = bobbin("graph", "watch", *room, *shown, "--once")
         assert other.code == 5
         assert "nobody serves a graph in the room hall" in other.err

@@ -2,7 +2,8 @@
 
 Everybody in a room has an id. A server has ``GRAPH_PEER`` unless the signaling server knows it under another one, so
 whoever calls need not be told. Ids in a room say nothing of who somebody is: that is shown on the channel itself, as on
-any other link (``webrtc``).
+any other link (``webrtc``). A token would be read by whoever holds the id that is called, and is shown only where the
+signaling server knows its members.
 
 A link needs the signaling server only until it is up. A server that has lost its room comes back to it, and the links
 that it has stay. Needs the extra ``webrtc``.
@@ -15,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from bobbin.errors import PeerError
+from bobbin.errors import IntegrityError, PeerError, ResourceError, UsageError
 from bobbin.reactive.messages import PeerId
 from bobbin.reactive.signaling_frames import Code
 from bobbin.reactive.type_tags import TypeTags
@@ -80,7 +81,7 @@ class Calls:
         self._client = await self._room.join()
 
     async def run(self) -> None:
-        """Take calls until cancelled. Raises what trying again does not mend."""
+        """Take calls until cancelled. A room that does not let us in is tried again, whatever its reasons."""
 
         def tell(lost: reconnect.Lost) -> None:
             self._tell("room-lost", {"room": str(self._room), "why": lost.why})
@@ -96,7 +97,11 @@ class Calls:
     async def _once(self) -> Once:
         loop = asyncio.get_running_loop()
         if self._client is None:
-            self._client = await self._room.join()
+            try:
+                self._client = await self._room.join()
+            except (PeerError, IntegrityError, ResourceError) as error:
+                # Whatever answers there now: by all other ways the graph is served meanwhile.
+                return Once(was_good=False, why=str(error))
         await self._let_go()
         hub = RtcHub(self._client, accepts=_everybody)
         self._hubs.append(await hub.__aenter__())
@@ -146,7 +151,16 @@ def call_graph(
     backoff: Backoff | None = None,
     lost: TellLost = lambda _: None,
 ) -> GraphMirror:
-    """A mirror of the graph that is served in a room, for ``async with``; as ``connect_graph`` is for an address."""
+    """A mirror of the graph that is served in a room, for ``async with``; as ``connect_graph`` is for an address.
+
+    Raises ``UsageError`` for a token in a room that lets everybody have any id: it would be told to anybody.
+    """
+    if credentials.token is not None and room.token is None:
+        raise UsageError(
+            f"anybody in the room {room.name} can be {callee} and would read the token: prove a key instead "
+            "(--key-of), to a server that proves its own (--verifier), or enter a room that knows its members "
+            "(--signal-token)"
+        )
 
     async def dial() -> _Call:
         client = await room.join()

@@ -27,7 +27,7 @@ from bobbin.runtime.graph_host import GraphHost
 from bobbin.runtime.graph_link import LinkSettings, ServedLink
 from bobbin.runtime.graph_peers import ANYONE, Identities
 from bobbin.runtime.graph_web import INSECURE, TOO_MANY, WebListener, WebSettings
-from bobbin.runtime.guesses import Guesses
+from bobbin.runtime.guesses import Guesses, in_room
 from bobbin.runtime.replication import Replication
 from bobbin.transport import tcp
 from bobbin.transport.base import ByteStream, Listener, Route, TransportError
@@ -74,7 +74,11 @@ class GraphServer:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._origins: Final[Counter[str]] = Counter()
         self._guesses: Final = Guesses()
-        """Wrong tokens on streams and data channels; ports of WebSockets count their own."""
+        """Wrong tokens on streams; ports of WebSockets count their own."""
+        self._call_guesses: Final = in_room()
+        """Wrong tokens on data channels."""
+        self._calls = 0
+        """Data channels: they come from ids that anybody can have, so all of them have the bound of one address."""
         self._peers: Final[Counter[tuple[PeerId, str]]] = Counter()
         self.is_idle: Final = asyncio.Event()
         """Set whenever the last link is over: of interest where there is one only, on stdio."""
@@ -210,15 +214,16 @@ class GraphServer:
     async def _take_call(self, link: "RtcLink") -> None:
         """What becomes of a data channel. Who is at its other end, it says there."""
         settings, route = self._settings, link.route
-        refused = self.begin(route)
+        refused = TOO_MANY if self._calls >= settings.links_per_origin_max else self.begin(route)
         if refused is not None:
             self._turn(refused, route.remote)
             await link.close()
             return
+        self._calls += 1
         try:
             seconds = settings.link.handshake_seconds
             peer, channel = await link.identify(
-                settings.identities, guesses=self._guesses, timeout_seconds=seconds, key=settings.key
+                settings.identities, guesses=self._call_guesses, timeout_seconds=seconds, key=settings.key
             )
             await self._serve(channel, route, peer, web=True)
         except PeerError as error:
@@ -226,6 +231,7 @@ class GraphServer:
         except TransportError:
             link.abort()
         finally:
+            self._calls -= 1
             self.end(route)
 
     async def _take_socket(self, socket: ServerConnection, route: Route, peer: PeerId) -> None:

@@ -2,8 +2,9 @@
 
 A link begins with both handshakes, which must name this feature; then each side runs a ``SyncSession``. What is written
 here, or comes from one peer, goes to all others as soon as their links take it: what piles up meanwhile goes in one
-frame. A peer that is no member, and may write some cells all the same, speaks for itself alone (``Guest``). Everything
-here is for one event loop.
+frame. A peer that is no member, and may write some cells all the same, speaks for itself alone (``Guest``). A single
+operation that is too long for a frame of a link is left out there, and told; all others go on. Everything here is for
+one event loop.
 """
 
 import asyncio
@@ -33,8 +34,17 @@ FEATURE: Final = "crdt-cell-plane"
 WRONG_PEER: Final = "wrong-peer"
 BEHIND: Final = "behind"
 STALLED: Final = "stalled"
+CROSSED: Final = "crossed"
 WAITING_MAX: Final = 256
 """Frames that wait for one peer. Who makes more of them than it takes is let go, and may come back."""
+
+
+_FRAME_SPARE: Final = 512
+"""Of a frame with one operation, what is neither its key nor its state."""
+_ESCAPED_MAX: Final = 6
+"""Bytes of JSON for one byte of a key."""
+_SEEN_SPARE: Final = 160
+"""For what is said of how far each peer was seen."""
 
 
 def now_us() -> int:
@@ -48,6 +58,7 @@ class ReplicationSettings(Struct, frozen=True, kw_only=True):
     session: str = "cells"
     """The name of what is replicated. Both sides must have the same."""
     frame_bytes_max: int = FRAME_BYTES_MAX
+    """No more than what the channels take, or a frame that was agreed on would end the link."""
     operations_max: int = OPERATIONS_MAX
     handshake_seconds: float = 10.0
     stalled_seconds: float = 60.0
@@ -58,7 +69,8 @@ class Replication:
     """One replica, and the links to others.
 
     ``merge`` takes frames in, as ``Plane.ingest`` does; a graph that shows the cells has its own. ``reads`` and
-    ``writes`` say what a peer may; by default a member may everything, and others nothing.
+    ``writes`` say what a peer may; by default a member may everything, and others nothing. ``skipped`` is told of an
+    operation that does not fit into one frame to a peer, which so does not get it.
     """
 
     def __init__(
@@ -68,6 +80,7 @@ class Replication:
         merge: Callable[[CrdtSync, PeerId, int], Merged] | None = None,
         reads: Callable[[PeerId, CrdtOperation], bool] | None = None,
         writes: Callable[[PeerId, CrdtOperation], bool] | None = None,
+        skipped: Callable[[PeerId, CrdtOperation], None] = lambda peer, operation: None,  # noqa: ARG005
         settings: ReplicationSettings = ReplicationSettings(),  # noqa: B008 (a frozen value)
         clock_us: Callable[[], int] = now_us,
     ) -> None:
@@ -75,6 +88,7 @@ class Replication:
         self._merge: Final = merge or self._ingest
         self._reads: Final = reads or self._is_member
         self._writes: Final = writes or self._is_member
+        self._skipped: Final = skipped
         self._settings: Final = settings
         self._clock_us: Final = clock_us
         self._links: Final[dict[PeerId, _Link]] = {}
@@ -84,6 +98,17 @@ class Replication:
     def peers(self) -> frozenset[PeerId]:
         """To whom there are links."""
         return frozenset(self._links)
+
+    def fits(self, key: str, state: bytes) -> bool:
+        """Whether a write goes into one frame, on links as long as they can be agreed on here."""
+        base64 = -(-len(state) // 3) * 4
+        around = _FRAME_SPARE + _ESCAPED_MAX * len(key.encode()) + _SEEN_SPARE * len(self.plane.frontier)
+        return base64 + around <= self._settings.frame_bytes_max
+
+    async def apart(self, peer: PeerId) -> None:
+        """Wait until there is no link to a peer."""
+        while (link := self._links.get(peer)) is not None:
+            await link.over.wait()
 
     def on_change(self, watcher: Callable[[tuple[CellName, ...]], None]) -> None:
         """Call ``watcher`` with the cells that peers have changed, frame by frame."""
@@ -106,19 +131,25 @@ class Replication:
         ``answers``: the peer has dialled, and speaks first. It may still be reading a proof, and would take what comes
         right behind it for a part of that.
 
-        A second link to the same peer takes the place of the first: it has come back before this side noticed.
+        A second link to the same peer takes the place of the first: it has come back before this side noticed. But
+        where both have dialled at the same time, the link of the lesser id stands, or each would end the other's.
         """
         try:
             agreed = await self._agree(channel, peer, answers=answers)
-            former = self._links.pop(peer, None)
-            if former is not None:
+            dialler = peer if answers else self.plane.own
+            while (former := self._links.get(peer)) is not None:
+                if former.dialler < dialler and former.seconds < 2 * self._settings.handshake_seconds:
+                    # The other side does the same. One that is older is dead: who has a link does not dial (``apart``).
+                    return CROSSED
+                del self._links[peer]
                 await former.end()
-            link = self._links[peer] = self._open(channel, peer, agreed)
+            link = self._links[peer] = self._open(channel, peer, agreed, dialler)
             try:
                 return await link.run()
             finally:
                 if self._links.get(peer) is link:
                     del self._links[peer]
+                link.over.set()
         except TransportError:
             return "closed"
         except PeerError as error:
@@ -146,7 +177,7 @@ class Replication:
             raise PeerError(WRONG_PEER, f"peer {peer} calls itself {remote.peer}")
         return agree(local, remote, frozenset({FEATURE}))
 
-    def _open(self, channel: Channel, peer: PeerId, agreed: Agreed) -> "_Link":
+    def _open(self, channel: Channel, peer: PeerId, agreed: Agreed, dialler: PeerId) -> "_Link":
         config = SessionConfig(
             is_member=self._is_member(self.plane.own),
             reads=lambda operation: self._reads(peer, operation),
@@ -155,7 +186,16 @@ class Replication:
         session = SyncSession(self.plane, peer, self._take, config)
         guest = None if self._is_member(peer) else Guest(self.plane, peer)
         conversation = Conversation(agreed, form=Form.CANONICAL_JSON)
-        return _Link(session, channel, conversation, self._clock_us, guest, self._settings.stalled_seconds)
+        return _Link(
+            session,
+            channel,
+            conversation,
+            self._clock_us,
+            guest,
+            self._settings.stalled_seconds,
+            dialler=dialler,
+            skipped=lambda operation: self._skipped(peer, operation),
+        )
 
     def _take(self, sync: CrdtSync, peer: PeerId, now: int) -> Merged:
         """A frame of a peer, and then what has waited for it."""
@@ -206,8 +246,16 @@ class _Link:
         clock_us: Callable[[], int],
         guest: Guest | None,
         stalled_seconds: float,
+        *,
+        dialler: PeerId,
+        skipped: Callable[[CrdtOperation], None],
     ) -> None:
         self.session: Final = session
+        self.dialler: Final = dialler
+        self.over: Final = asyncio.Event()
+        """Set when it has ended, and nobody finds it any more."""
+        self._skipped: Final = skipped
+        self._since: Final = asyncio.get_running_loop().time()
         self.guest: Final = guest
         """Looks at what the peer says, where it speaks for itself alone."""
         self._channel: Final = channel
@@ -220,6 +268,11 @@ class _Link:
         self._asks_all: ResyncRequest | None = None
         """The peer has asked for everything. However often it does, it gets that once when it takes it."""
         self._tasks: tuple[asyncio.Task[str], ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been there."""
+        return asyncio.get_running_loop().time() - self._since
 
     def stir(self) -> None:
         """There may be something to send."""
@@ -242,9 +295,11 @@ class _Link:
             # Where this side ends it, the writer says why.
             return self._tasks[1].result() if self._tasks[1] in done else next(iter(done)).result()
         except asyncio.CancelledError:
-            if all(task.cancelled() for task in self._tasks):
-                return "replaced"
-            raise
+            own = asyncio.current_task()
+            if own is not None and own.cancelling():
+                raise
+            # Nobody has cancelled this: its tasks were, by ``end``.
+            return "replaced"
         finally:
             await self.end()
             self.session.step(Lost(), now_us=self._clock_us())
@@ -306,13 +361,21 @@ class _Link:
     def _frames(self, message: Message) -> Iterator[bytes]:
         """The frames of a message. What is too long for one goes in several; the last of them has the frontier.
 
-        Nothing is lost on a link, so whoever takes that one has taken the others.
+        Nothing is lost on a link, so whoever takes that one has taken the others. An operation that is too long by
+        itself is left out.
         """
         try:
             yield from self._conversation.write(message)
         except OversizedFrame:
-            if not isinstance(message, CrdtSync) or len(message.operations) < 2:
+            if not isinstance(message, CrdtSync) or not message.operations:
                 raise
+            if len(message.operations) == 1:
+                self._skipped(message.operations[0])
+                # There may be no answer now, and what comes behind it is not to wait for one.
+                self.stir()
+                if message.frontier:
+                    yield from self._conversation.write(CrdtSync((), message.frontier))
+                return
             half = len(message.operations) // 2
             yield from self._frames(CrdtSync(message.operations[:half]))
             yield from self._frames(CrdtSync(message.operations[half:], message.frontier))

@@ -253,9 +253,13 @@ class RtcStream:
 
     def __init__(self, link: RtcLink) -> None:
         self._link: Final = link
-        remote = f"data channel of {link.claimed}"
+        # By its id in the room: else one member could use up what all have together.
         self._route: Final = Route(
-            address=_PLACE, remote=remote, origin="data-channel", loopback=False, binding=link.binding
+            address=_PLACE,
+            remote=f"data channel of {link.claimed}",
+            origin=f"data-channel {link.claimed}",
+            loopback=False,
+            binding=link.binding,
         )
 
     @property

@@ -51,8 +51,12 @@ def test_a_room_an_address_or_a_lace_and_one_of_them(tmp_path: Path, monkeypatch
     room = reach(None, shown)
     assert str(room) == "hall at ws:127.0.0.1:4793"
     assert connect(room, shown, lost=lambda _: None).epoch is None
-    named = reach(None, structs.replace(shown, signal_token=token))
+    with pytest.raises(UsageError, match="would read the token: prove a key instead"):
+        connect(room, structs.replace(shown, token_file=token), lost=lambda _: None)
+    known = structs.replace(shown, signal_token=token)
+    named = reach(None, known)
     assert (named.peer, named.token) == (9, "some-token")  # type: ignore[union-attr]
+    assert connect(named, structs.replace(known, token_file=token), lost=lambda _: None).epoch is None
     for where, given, why in (
         (None, Shown(), "say where"),
         ("ws:x:1", Shown(signal_token=token), "for a room"),

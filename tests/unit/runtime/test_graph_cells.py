@@ -7,6 +7,7 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.reactive.crdt import Plane
+from bobbin.reactive.crdt.plane import TOMBSTONE
 from bobbin.reactive.messages import CellSet, CrdtOperation, CrdtSync, NodeId, PeerId, Stamp
 from bobbin.reactive.permissions import OpKind
 from bobbin.records.signing import SigningKey
@@ -14,6 +15,7 @@ from bobbin.runtime.graph_allowances import Allowance
 from bobbin.runtime.graph_cells import ZEROS, GraphCells, keep_replica
 from bobbin.runtime.graph_dial import ClientSettings
 from bobbin.runtime.graph_host import GraphHost
+from bobbin.runtime.graph_link import LinkSettings
 from bobbin.runtime.graph_peers import OWNER, Credentials, Identities, signer_peer
 from bobbin.runtime.graph_server import GraphServer, ServerSettings
 from bobbin.runtime.reactive_context import ReactiveContext
@@ -32,7 +34,13 @@ SOON = Backoff(first_seconds=0.02, longest_seconds=0.05)
 class Side:
     """One server's graph."""
 
-    def __init__(self, own: SigningKey, other: SigningKey, tags: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        own: SigningKey,
+        other: SigningKey,
+        tags: dict[str, str] | None = None,
+        frame_bytes_max: int = LinkSettings().frame_bytes_max,
+    ) -> None:
         self.told: list[tuple[str, dict[str, str | int]]] = []
         allowed = [Allowance(OWNER, kind, "*") for kind in (OpKind.READ, OpKind.WRITE)]
         self.host = GraphHost(
@@ -40,7 +48,9 @@ class Side:
         )
         cells = GraphCells(self.host, TAGS if tags is None else tags)
         self.own, self.other = own, other
-        self.replication = cells.replicate(signer_peer(own.verifier), [signer_peer(other.verifier)])
+        self.replication = cells.replicate(
+            signer_peer(own.verifier), [signer_peer(other.verifier)], frame_bytes_max=frame_bytes_max
+        )
         settings = ServerSettings(identities=Identities(signers=frozenset({other.verifier})), key=own)
         self.server = GraphServer(self.host, settings)
 
@@ -124,6 +134,131 @@ def test_who_has_not_proven_the_expected_key_is_no_replica() -> None:
         await until(lambda: b.words().count("replica-lost") > 1)
         assert b.value("board/text") == ""
         assert not keeping.done()
+        await _stop(keeping)
+        await a.server.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("place", ["tcp:127.0.0.1:0", "ws:127.0.0.1:0"])
+def test_cells_that_are_longer_together_than_a_frame_arrive(place: str) -> None:
+    async def main() -> None:
+        tags = {"one": "string", "two": "string"}
+        a, b = Side(A, B, tags), Side(B, A, tags)
+        for key in tags:
+            a.write(key, key * 700_000)
+        keeping = asyncio.create_task(b.keep(await a.listen(place)))
+        await until(lambda: all(b.value(key) == key * 700_000 for key in tags))
+        assert "replica-lost" not in b.words()
+        await _stop(keeping)
+        await a.server.close()
+
+    run(main())
+
+
+def test_a_cell_that_is_too_long_for_a_frame_is_told_and_the_others_go_on() -> None:
+    async def main() -> None:
+        tags = {"long": "bytes", "short": "string"}
+        a, b = Side(A, B, tags), Side(B, A, tags)
+        a.write("long", b"x" * 3_500_000)
+        a.write("short", "hello")
+        keeping = asyncio.create_task(b.keep(await a.listen()))
+        await until(lambda: b.value("short") == "hello")
+        assert [values["reason"] for word, values in a.told if word == "refused"] == ["too-long"]
+        a.write("long", b"no more")
+        await until(lambda: b.value("long") == b"no more")
+        assert "replica-lost" not in b.words()
+        await _stop(keeping)
+        await a.server.close()
+
+    run(main())
+
+
+def test_a_frame_is_bounded_by_what_a_link_has_agreed_on() -> None:
+    """The other side takes less than this one: what does not fit there is left out there, and told."""
+
+    async def main() -> None:
+        tags = {"long": "bytes", "short": "string"}
+        a, b = Side(A, B, tags), Side(B, A, tags, frame_bytes_max=100_000)
+        a.write("long", b"x" * 200_000)
+        a.write("short", "hello")
+        keeping = asyncio.create_task(b.keep(await a.listen()))
+        await until(lambda: b.value("short") == "hello")
+        refused = [values for word, values in a.told if word == "refused"]
+        assert [(one["reason"], one["peer"]) for one in refused] == [("too-long", signer_peer(B.verifier))]
+        assert b.value("long") == b""
+        await _stop(keeping)
+        await a.server.close()
+
+    run(main())
+
+
+def test_whatever_answers_in_place_of_a_replica_is_told_and_tried_again() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        web = await asyncio.start_server(answer, "127.0.0.1", 0)
+        b = Side(B, A)
+        place = addresses.parse(f"ws:127.0.0.1:{web.sockets[0].getsockname()[1]}")
+        keeping = asyncio.create_task(b.keep(place))
+        await until(lambda: keeping.done() or b.words().count("replica-lost") > 1)
+        assert not keeping.done()
+        await _stop(keeping)
+        web.close()
+
+    run(main())
+
+
+def test_two_servers_that_dial_each_other_have_one_link() -> None:
+    async def main() -> None:
+        a, b = Side(A, B), Side(B, A)
+        places = await a.listen(), await b.listen()
+        keeping = [asyncio.create_task(a.keep(places[1])), asyncio.create_task(b.keep(places[0]))]
+        await until(lambda: bool(a.replication.peers and b.replication.peers))
+        await asyncio.sleep(0.4)
+        lost = a.words().count("replica-lost"), b.words().count("replica-lost")
+        assert max(lost) <= 2, lost
+        a.write("board/count", 7)
+        await until(lambda: b.value("board/count") == 7)
+        b.write("board/count", 8)
+        await until(lambda: a.value("board/count") == 8)
+        await asyncio.sleep(0.2)
+        assert lost == (a.words().count("replica-lost"), b.words().count("replica-lost"))
+        await _stop(*keeping)
+        await a.server.close()
+        await b.server.close()
+
+    run(main())
+
+
+def test_a_state_that_is_no_value_is_written_over() -> None:
+    a = Side(A, B)
+    sender = signer_peer(B.verifier)
+    plane = Plane(sender)
+    plane.set(NodeId(1), b"not eight", now_us=now_us(), key="board/count")
+    a.replication._merge(plane.sync_for(PeerId(9)), sender, now_us())
+    a.write("board/count", 5)
+    assert (a.value("board/count"), a.replication.plane.state("board/count")) == (5, (5).to_bytes(8, "little"))
+    told = [values for word, values in a.told if word == "refused"]
+    assert [(one["reason"], one["peer"]) for one in told] == [("not-a-value", sender)] * 2
+    a.write("board/count", 6)
+    assert a.replication.plane.state("board/count") == (6).to_bytes(8, "little")
+    assert len(told) == len([word for word in a.words() if word == "refused"]), "told once"
+
+
+def test_no_value_is_taken_for_a_removal() -> None:
+    async def main() -> None:
+        tags = {"raw": "bytes"}
+        a, b = Side(A, B, tags), Side(B, A, tags)
+        keeping = asyncio.create_task(b.keep(await a.listen()))
+        for value in (b"first", TOMBSTONE, TOMBSTONE + b"\0", TOMBSTONE + b"\0\0", TOMBSTONE + b"x", b"\0", b""):
+            a.write("raw", value)
+            await until(lambda value=value: b.value("raw") == value)  # type: ignore[misc]
+            assert a.value("raw") == value
         await _stop(keeping)
         await a.server.close()
 

@@ -1,4 +1,4 @@
-from bobbin.runtime.guesses import Guesses
+from bobbin.runtime.guesses import BURST, ROOM_BURST, Guesses, in_room
 
 
 def test_so_many_wrong_tokens_and_then_time_must_pass() -> None:
@@ -35,3 +35,15 @@ def test_only_so_many_addresses_are_remembered() -> None:
     for address in ("a", "b", "a", "c"):
         guesses.note_wrong(address, 0.0)
     assert [address for address in "abc" if not guesses.may_try(address, 0.0)] == ["a", "c"]
+
+
+def test_whoever_can_choose_its_address_is_bounded_with_all_others() -> None:
+    guesses = in_room()
+    for _ in range(10 * BURST):
+        guesses.note_wrong("one", 0.0)
+    assert not guesses.may_try("one", 0.0)
+    assert guesses.may_try("another", 0.0)
+    for number in range(ROOM_BURST):
+        guesses.note_wrong(str(number), 0.0)
+    assert not guesses.may_try("another", 0.0)
+    assert guesses.may_try("another", 1.0)

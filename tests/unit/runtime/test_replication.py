@@ -11,7 +11,16 @@ from bobbin.reactive.graph import Graph
 from bobbin.reactive.handshake import Capabilities
 from bobbin.reactive.messages import CrdtOperation, CrdtSync, NodeId, OutboxAck, PeerId, Stamp, Value
 from bobbin.runtime import replication
-from bobbin.runtime.replication import BEHIND, FEATURE, STALLED, WRONG_PEER, Replication, ReplicationSettings, now_us
+from bobbin.runtime.replication import (
+    BEHIND,
+    CROSSED,
+    FEATURE,
+    STALLED,
+    WRONG_PEER,
+    Replication,
+    ReplicationSettings,
+    now_us,
+)
 from bobbin.transport.base import TransportError
 from bobbin.wire.lazily import canonical_json, handshake
 from tests.support.byte_streams import until
@@ -213,9 +222,50 @@ def test_what_is_too_long_for_a_frame_goes_in_several() -> None:
         linked = Linked((a, b))
         await until(lambda: len(b.plane) == 100)
         assert _states(b) == _states(a)
-        a.plane.set(NodeId(1), bytes(50_000), now_us=now_us())
+        await linked.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("operations_max", [1, 512])
+def test_an_operation_that_no_frame_can_hold_is_told_and_the_others_go_on(operations_max: int) -> None:
+    async def main() -> None:
+        settings = ReplicationSettings(frame_bytes_max=5_000, operations_max=operations_max)
+        skipped: list[tuple[PeerId, NodeId]] = []
+        a = _replica(A, settings=settings, skipped=lambda peer, one: skipped.append((peer, one.id)))
+        b = _replica(B, settings=settings)
+        for node in range(5):
+            a.plane.set(NodeId(node), bytes(50_000 if node in {1, 4} else 500), now_us=now_us())
+        linked = Linked((a, b))
+        await until(lambda: set(b.plane.names()) == {0, 2, 3})
+        await until(lambda: len(skipped) == 2)
+        a.plane.set(NodeId(1), b"short", now_us=now_us())
         a.wrote()
-        assert "oversized" in await asyncio.gather(*linked.tasks)
+        await until(lambda: b.plane.state(NodeId(1)) == b"short")
+        b.plane.set(NodeId(9), b"back", now_us=now_us())
+        b.wrote()
+        await until(lambda: a.plane.state(NodeId(9)) == b"back")
+        assert skipped == [(B, 1), (B, 4)]
+        assert not any(task.done() for task in linked.tasks)
+        await linked.stop()
+
+    run(main())
+
+
+def test_what_fits_is_known_before_it_is_written() -> None:
+    async def main() -> None:
+        settings = ReplicationSettings(frame_bytes_max=5_000)
+        skipped: list[NodeId] = []
+        a = _replica(A, settings=settings, skipped=lambda _, one: skipped.append(one.id))
+        b = _replica(B, settings=settings)
+        key = "\x01" * 100
+        longest = next(size for size in range(5_000, 0, -1) if a.fits(key, bytes(size)))
+        assert longest > 2_000
+        a.plane.set(NodeId(1), bytes(longest), now_us=now_us(), key=key)
+        linked = Linked((a, b))
+        await until(lambda: b.plane.state(key) == bytes(longest))
+        assert skipped == []
+        await linked.stop()
 
     run(main())
 
@@ -282,6 +332,59 @@ def test_a_peer_that_comes_back_takes_the_place_of_its_own_link() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_links_that_were_dialled_at_once_that_of_the_lesser_id_stands(*, is_first: bool) -> None:
+    async def dial(own: Replication, other: Replication) -> list[asyncio.Task[str]]:
+        ours, theirs = _pipe()
+        tasks = [
+            asyncio.create_task(own.run(ours, other.plane.own)),
+            asyncio.create_task(other.run(theirs, own.plane.own, answers=True)),
+        ]
+        await until(lambda: any(task.done() for task in tasks) or bool(own.peers and other.peers))
+        return tasks
+
+    async def main() -> None:
+        a, b = _replica(A), _replica(B)
+        pairs = [(a, b), (b, a)]
+        links = [await dial(*pair) for pair in (pairs if is_first else reversed(pairs))]
+        stands, falls = links if is_first else reversed(links)
+        assert set(await asyncio.gather(*falls)) <= {CROSSED, "closed", "replaced"}
+        a.plane.set(NodeId(1), b"x", now_us=now_us())
+        a.wrote()
+        await until(lambda: NodeId(1) in b.plane.names())
+        assert not any(task.done() for task in stands)
+        waiting = asyncio.create_task(a.apart(B))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        for task in stands:
+            task.cancel()
+        await asyncio.gather(*stands, return_exceptions=True)
+        await waiting
+        await a.apart(B)
+
+    run(main())
+
+
+def test_a_peer_whose_link_is_old_comes_back_though_its_id_is_greater() -> None:
+    """Who has a link does not dial, so the old one is dead."""
+
+    async def main() -> None:
+        settings = ReplicationSettings(handshake_seconds=0.05)
+        a, b = _replica(A, settings=settings), _replica(B, settings=settings)
+        ours, theirs = _pipe()
+        old = asyncio.create_task(a.run(ours, B)), asyncio.create_task(b.run(theirs, A, answers=True))
+        await until(lambda: bool(a.peers and b.peers))
+        await asyncio.sleep(0.12)
+        ours, theirs = _pipe()
+        new = asyncio.create_task(a.run(ours, B, answers=True)), asyncio.create_task(b.run(theirs, A))
+        assert "replaced" in await asyncio.gather(*old)
+        await until(lambda: bool(a.peers and b.peers))
+        await ours.close()
+        await asyncio.gather(*new)
+
+    run(main())
+
+
 def test_a_task_that_is_cancelled_is_over() -> None:
     async def main() -> None:
         a, b = _replica(A), _replica(B)
@@ -291,6 +394,19 @@ def test_a_task_that_is_cancelled_is_over() -> None:
         with pytest.raises(asyncio.CancelledError):
             await linked.tasks[0]
         assert await linked.tasks[1] == "closed"
+
+    run(main())
+
+
+def test_a_task_that_is_cancelled_with_all_others_is_over() -> None:
+    async def main() -> None:
+        a, b = _replica(A), _replica(B)
+        linked = Linked((a, b))
+        await until(lambda: A in b.peers and B in a.peers)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        ended = await asyncio.gather(*linked.tasks, return_exceptions=True)
+        assert all(isinstance(one, asyncio.CancelledError) for one in ended)
 
     run(main())
 

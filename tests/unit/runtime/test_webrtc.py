@@ -342,6 +342,7 @@ def test_an_id_of_a_room_is_no_id_of_a_graph() -> None:
         async with _hubs() as hubs:
             dialled, taken = await _linked(*hubs)
             assert (taken.claimed, dialled.claimed) == (ONE, TWO)
+            assert taken.route.origin != dialled.route.origin, "nobody is bounded for what others do"
             await show(dialled, Credentials(peer=PeerId(77), token=_TOKEN))
             await dialled.send(b"frame")
             peer, channel = await identify(taken, _KNOWN, guesses=Guesses(), timeout_seconds=_SECONDS)

@@ -264,7 +264,8 @@ class _Serving:
             return []
         assert key is not None, "the settings have seen to it"
         members = [signer_peer(replica.verifier) for replica in plan.replicas]
-        replication = self._cells.replicate(signer_peer(key.verifier), members)
+        frame_bytes_max = self._settings.link.frame_bytes_max
+        replication = self._cells.replicate(signer_peer(key.verifier), members, frame_bytes_max=frame_bytes_max)
         for place in plan.replica_places:
             await server.start(place, replication=replication)
         work: list[_Work] = []
@@ -273,7 +274,9 @@ class _Serving:
                 # What it proves is bound to the channel, so the certificate need not be vouched for.
                 is_tls = replica.address.scheme in (Scheme.TLS, Scheme.WSS)
                 settings = ClientSettings(
-                    tls=TlsClient(unverified=True) if is_tls else None, allow_insecure=self._settings.allow_insecure
+                    frame_bytes_max=frame_bytes_max,
+                    tls=TlsClient(unverified=True) if is_tls else None,
+                    allow_insecure=self._settings.allow_insecure,
                 )
                 shown = Credentials(key=key, verifier=replica.verifier)
                 work.append(partial(keep_replica, replication, self._host, replica.address, shown, settings))

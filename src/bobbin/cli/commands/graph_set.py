@@ -65,13 +65,21 @@ def graph_set(
 
 async def _write(address: "Address", shown: Shown, wanted: dict[str, str]) -> dict[str, bool]:
     """Which of them are as wanted afterwards. A server does not say what it has not taken."""
+    from bobbin.reactive.type_tags import TypeTags
+
     async with connect(address, shown, lost=lambda _: None) as mirror:
         values: dict[Name, object] = {key: _read(mirror, key, text) for key, text in wanted.items()}
         await mirror.write(values)
         await mirror.acknowledged()
+        tags = TypeTags.standard()
+
+        def is_taken(key: str) -> bool:
+            node = mirror.find(key)
+            # There are values that do not equal themselves; their bytes do.
+            return mirror.value(key) == values[key] or node.value == tags.encode(node.tag, values[key])
 
         def taken() -> dict[str, bool]:
-            return {key: mirror.value(key) == values[key] for key in wanted}
+            return {key: is_taken(key) for key in wanted}
 
         try:
             async with asyncio.timeout(_SEEN_SECONDS):

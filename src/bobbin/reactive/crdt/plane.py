@@ -50,6 +50,10 @@ FOREIGN_STAMP: Final = "foreign_stamp"
 TOO_MANY_CELLS: Final = "too_many_cells"
 
 
+class ReservedState(UsageError):
+    """A state that says that a cell is removed cannot be written otherwise than by removing it. Nothing has changed."""
+
+
 class Merged(Struct, frozen=True, kw_only=True):
     """What a frame did."""
 
@@ -148,10 +152,12 @@ class Plane:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def set(self, node: NodeId, state: bytes, *, now_us: int, key: str | None = None) -> CrdtOperation:
-        """Write an opaque cell; returns what is to be sent."""
+        """Write an opaque cell; returns what is to be sent. Raises ``ReservedState`` for the tombstone."""
         name = _name(node, key)
         if name in self._registers:
             raise UsageError(f"cell {name} is merged; it is not set")
+        if state == TOMBSTONE:
+            raise ReservedState(f"this state of cell {name} would say that it is removed")
         return self._write(name, CrdtOperation(node, key, self.clock.tick(now_us), state))
 
     def remove(self, name: CellName, *, now_us: int) -> CrdtOperation:

@@ -1,11 +1,14 @@
 """``bobbin graph set``."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.graphs import PEER, TOKEN, Sample, served_in_thread
+from bobbin.reactive.permissions import OpKind
+from bobbin.runtime.graph_allowances import Allowance
+from tests.support.graphs import PEER, TOKEN, Sample, read, served_in_thread
 from tests.unit.cli.command_line import Cli
 
 
@@ -54,3 +57,12 @@ def test_what_makes_no_sense(place: str, token: Path, folder: Path, cli: Cli) ->
     assert cli("graph", "set", place, "figures/one=1", "figures/one=2", "--token-file", token).code == 2
     assert cli("graph", "set", place, "figures/one=1").code == 6
     assert cli("graph", "set", folder, "a=1").code == 5
+
+
+def test_a_number_that_does_not_equal_itself_is_written(cli: Cli, token: Path) -> None:
+    sample = Sample(read("*"), Allowance(PEER, OpKind.WRITE, "share"))
+    share = sample.graph.cell(1.5, tag="f64", key="share")
+    with served_in_thread(sample, "ws:127.0.0.1:0") as (place,):
+        answer = cli("graph", "set", place, "share=nan", "--token-file", token)
+    assert (answer.code, answer.lines) == (0, ["share  written"])
+    assert math.isnan(share.peek())

@@ -13,6 +13,7 @@ from bobbin.reactive.crdt.plane import (
     TOO_MANY_CELLS,
     CellName,
     Plane,
+    ReservedState,
     filter_operations,
 )
 from bobbin.reactive.crdt.pn_counter import PnCounter
@@ -332,6 +333,15 @@ def test_a_removed_cell_is_forgotten_when_all_members_have_seen_it() -> None:
     assert len(b) == 0, "what all have seen does not come back"
     fresh = a.set(NodeId(1), b"new", now_us=60)
     assert b.ingest(CrdtSync((fresh,)), sender=A, now_us=61).changed == (NodeId(1),)
+
+
+def test_a_removal_is_no_state_that_can_be_set() -> None:
+    plane = _replica(A)
+    held = plane.set(NodeId(1), b"held", now_us=1)
+    with pytest.raises(ReservedState, match="cell 1 "):
+        plane.set(NodeId(1), TOMBSTONE, now_us=2)
+    assert plane.stamp(NodeId(1)) == held.stamp
+    assert plane.clock.last == held.stamp
 
 
 def test_a_tombstone_above_the_watermark_stays() -> None:
