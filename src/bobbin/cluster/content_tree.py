@@ -33,6 +33,8 @@ _PLACE_MASK: Final = (1 << sum(_BRANCH_BITS)) - 1
 EMPTY: Final = bytes(32)
 """What stands for a branch, or a whole tree, without contents."""
 _HASH_BYTES: Final = len(EMPTY)
+_EMPTY_BRANCHES: Final = {bits: bytearray(_BRANCH + EMPTY * (1 << bits)) for bits in _BRANCH_BITS}
+"""By the bits that choose a child: the text of a branch without any."""
 
 
 class ContentTree:
@@ -43,10 +45,10 @@ class ContentTree:
         """The hash over everything."""
         self._hashes: dict[bytes, bytes] = {}
         """Of contents, by name."""
-        self._buckets: dict[int, list[bytes]] = {}
+        self._buckets: dict[int, tuple[bytes, ...]] = {}
         """The same hashes by place, ascending; a bucket in here is never empty."""
         self._levels: tuple[dict[int, bytearray], ...] = tuple({} for _ in _BRANCH_BITS)
-        """Level by level, the branches that are not empty: the hashes of all children, side by side."""
+        """Level by level, the texts of the branches that are not empty: a byte, and the hashes of all children."""
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._hashes
@@ -56,42 +58,9 @@ class ContentTree:
 
     def update(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Set the contents of some names; None takes a name away."""
-        hashes, buckets = self._hashes, self._buckets
-        places = set()
-        for name, content in changes:
-            place = crc32(name) & _PLACE_MASK
-            places.add(place)
-            bucket = buckets.setdefault(place, [])
-            before = hashes.pop(name, None)
-            if before is not None:
-                bucket.remove(before)
-            if content is not None:
-                after = hashes[name] = sha256(_CONTENT + content).digest()
-                insort(bucket, after)
-            elif not bucket:
-                del buckets[place]
-        if places:
-            self._climb({place: _bucket_hash(buckets.get(place)) for place in places})
-
-    def _climb(self, changed: dict[int, bytes]) -> None:
-        for bits, branches in zip(_BRANCH_BITS, self._levels, strict=True):
-            parents: dict[int, bytearray] = {}
-            for place, hash in changed.items():
-                parent = place >> bits
-                children = branches.get(parent)
-                if children is None:
-                    children = branches[parent] = bytearray(len(EMPTY) << bits)
-                at = (place - (parent << bits)) * len(EMPTY)
-                children[at : at + len(EMPTY)] = hash
-                parents[parent] = children
-            changed = {}
-            for parent, children in parents.items():
-                if children.count(0) == len(children):
-                    del branches[parent]
-                    changed[parent] = EMPTY
-                else:
-                    changed[parent] = sha256(_BRANCH + children).digest()
-        self.top = changed[0]
+        draft = self.draft()
+        draft.update(changes)
+        self.merge(draft)
 
     def draft(self, on: "TreeDraft | None" = None) -> "TreeDraft":
         """A draft of changes to this tree, or to what an earlier draft of it makes of it."""
@@ -130,7 +99,7 @@ class TreeDraft:
         base: bytes,
         on: "TreeDraft | None",
         tree_hashes: dict[bytes, bytes],
-        tree_buckets: dict[int, list[bytes]],
+        tree_buckets: dict[int, tuple[bytes, ...]],
         tree_levels: tuple[dict[int, bytearray], ...],
     ) -> None:
         self.base: Final = base
@@ -140,7 +109,7 @@ class TreeDraft:
         self.on = on
         """The draft below, unless it was merged."""
         self.hashes: dict[bytes, bytes | None] = {}
-        self.buckets: dict[int, list[bytes]] = {}
+        self.buckets: dict[int, tuple[bytes, ...]] = {}
         """As they become; an empty one is none."""
         self.levels: tuple[dict[int, bytearray | None], ...] = tuple({} for _ in _BRANCH_BITS)
         self._tree_hashes = tree_hashes
@@ -156,45 +125,45 @@ class TreeDraft:
         """Set the contents of some names; None takes a name away. Once for each draft."""
         if self.top != self.base or self.buckets:
             raise UsageError("a draft takes its changes once")
-        hashes, buckets, below = self.hashes, self.buckets, self._below()
+        below = self._below()
         hashes_below, buckets_below = [one.hashes for one in below], [one.buckets for one in below]
+        hashes, buckets, tree_buckets, tree_hashes = self.hashes, self.buckets, self._tree_buckets, self._tree_hashes
+        changed: dict[int, bytes] = {}
         for name, content in changes:
             place = crc32(name) & _PLACE_MASK
-            bucket = buckets.get(place)
-            if bucket is None:
-                for noted in buckets_below:
-                    if place in noted:
-                        bucket = noted[place].copy()
+            after = None if content is None else sha256(_CONTENT + content).digest()
+            if name in hashes:
+                before = hashes[name]
+            else:
+                for noted in hashes_below:
+                    if name in noted:
+                        before = noted[name]
                         break
                 else:
-                    stood = self._tree_buckets.get(place)
-                    bucket = [] if stood is None else stood.copy()
-                buckets[place] = bucket
-            before = self._hash(name, hashes_below)
-            if before is not None:
-                bucket.remove(before)
-            if content is None:
-                hashes[name] = None
-            else:
-                after = hashes[name] = sha256(_CONTENT + content).digest()
-                if bucket:
-                    insort(bucket, after)
+                    before = tree_hashes.get(name)
+            hashes[name] = after
+            bucket = buckets.get(place)
+            if bucket is None:
+                for others in buckets_below:
+                    if place in others:
+                        bucket = others[place]
+                        break
                 else:
-                    bucket.append(after)
-        if buckets:
-            self._climb({place: _bucket_hash(bucket) for place, bucket in buckets.items()}, below)
+                    bucket = tree_buckets.get(place, ())
+            buckets[place] = bucket = _exchanged(bucket, before, after)
+            changed[place] = _bucket_hash(bucket)
+        if changed:
+            self._climb(changed, below)
 
     def _climb(self, changed: dict[int, bytes], below: "list[TreeDraft]") -> None:
         for level, bits in enumerate(_BRANCH_BITS):
             noted_below = [one.levels[level] for one in below]
             stood = self._tree_levels[level]
+            drafted = self.levels[level]
             parents: dict[int, bytearray] = {}
-            thinned = set()
             mask = (1 << bits) - 1
             for place, hash in changed.items():
                 parent = place >> bits
-                if hash == EMPTY:
-                    thinned.add(parent)
                 children = parents.get(parent)
                 if children is None:
                     for noted in noted_below:
@@ -203,19 +172,18 @@ class TreeDraft:
                             break
                     else:
                         before = stood.get(parent)
-                    children = bytearray(_HASH_BYTES << bits) if before is None else before.copy()
-                    parents[parent] = children
-                at = (place & mask) * _HASH_BYTES
+                    children = parents[parent] = _EMPTY_BRANCHES[bits].copy() if before is None else before.copy()
+                at = (place & mask) * _HASH_BYTES + 1
                 children[at : at + _HASH_BYTES] = hash
-            changed = {}
-            drafted = self.levels[level]
-            for parent, children in parents.items():
-                if parent in thinned and children.count(0) == len(children):
-                    drafted[parent] = None
-                    changed[parent] = EMPTY
-                else:
-                    drafted[parent] = children
-                    changed[parent] = sha256(_BRANCH + children).digest()
+            drafted.update(parents)
+            if EMPTY in changed.values():
+                for parent, children in parents.items():
+                    if children == _EMPTY_BRANCHES[bits]:
+                        drafted[parent] = None
+            changed = {
+                parent: EMPTY if drafted[parent] is None else sha256(children).digest()
+                for parent, children in parents.items()
+            }
         self.top = changed[0]
 
     def _below(self) -> "list[TreeDraft]":
@@ -227,16 +195,20 @@ class TreeDraft:
             draft = draft.on
         return below
 
-    def _hash(self, name: bytes, below: list[dict[bytes, bytes | None]]) -> bytes | None:
-        if name in self.hashes:
-            return self.hashes[name]
-        for noted in below:
-            if name in noted:
-                return noted[name]
-        return self._tree_hashes.get(name)
+
+def _exchanged(bucket: tuple[bytes, ...], before: bytes | None, after: bytes | None) -> tuple[bytes, ...]:
+    """A bucket with one hash in the place of another; None for none."""
+    if len(bucket) == (before is not None):  # nothing else is in there, as in most buckets
+        return () if after is None else (after,)
+    others = list(bucket)
+    if before is not None:
+        others.remove(before)
+    if after is not None:
+        insort(others, after)
+    return tuple(others)
 
 
-def _bucket_hash(bucket: list[bytes] | None) -> bytes:
+def _bucket_hash(bucket: tuple[bytes, ...]) -> bytes:
     if not bucket:
         return EMPTY
     return bucket[0] if len(bucket) == 1 else sha256(_BUCKET + b"".join(bucket)).digest()

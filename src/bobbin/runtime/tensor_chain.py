@@ -425,7 +425,7 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
                 raise OutcomeUnknown(why) from error
             return self._result(home, tx, answer, refusals)
         if first.operations:
-            own = structs.replace(first, id=tx)
+            own = Transaction(tx, first.operations, first.reads, first.since, first.born_ms, first.priority)
             answer = await self._settle(home, lambda number: ChainCommit(number, own))
         else:
             answer = await self._settle(home, lambda number: ChainValidate(number, first.reads))

@@ -1,9 +1,13 @@
 """How a leader puts transactions into blocks, and blocks into the log.
 
 Transactions that ask to commit wait until a block is made. The first block goes at once; as long as one is on its way,
-the next one is made when it is full or when nothing is on its way any more. So a lone client never waits for company,
-and many clients share blocks. A block that is made rests on those that are on their way: its changes are worked out on
-top of theirs, which are not in the store yet.
+the next one is made when ``max_merge_batch`` transactions go into it, when it is full, or when nothing is on its way.
+So a lone client never waits for company, and many clients share blocks. A block that is made rests on those that are on
+their way: its changes are worked out on top of theirs, which are not in the store yet.
+
+**How many share a block.** Transactions that move vectors are merged: the header has the sum of their changes, and the
+more of them it has, the less it says. So ``max_merge_batch`` of them share a block at most. Those that move none have
+nothing to merge, and as many as there is room for go along.
 
 **What is said.** COMMITTED is said only of what is in the applied state. CONFLICT is said only where the applied state
 refuses a transaction, for ever; one that is in the way of a block still under way waits until that block is applied or
@@ -22,11 +26,20 @@ from typing import Final
 from msgspec import Struct
 
 from bobbin.cluster.chain.draft import Clash, Draft
+from bobbin.cluster.chain.judging import TRANSACTIONS_MAX
 from bobbin.cluster.conflicts.classify import Thresholds
 from bobbin.cluster.conflicts.delta import DeltaVector
 from bobbin.cluster.conflicts.merging import may_deduplicate
 from bobbin.cluster.conflicts.of_operations import delta_of
-from bobbin.cluster.operations import Put, Transaction, encode_operation, lock_names
+from bobbin.cluster.operations import (
+    Average,
+    Embed,
+    Put,
+    Transaction,
+    VectorAdd,
+    encode_operation,
+    lock_names,
+)
 from bobbin.cluster.shard.checking import ended_by, why_transaction_refused
 from bobbin.cluster.shard.commands import Append, Kind, Outcome
 from bobbin.cluster.shard.effects import Answer
@@ -47,6 +60,8 @@ BLOCK_BYTES_MAX: Final = 1_048_576
 """Of the operations and reads of a block with more than one transaction; the log takes no command of any size."""
 RETRY_MS: Final = 100
 """Before blocks are made again after one was refused."""
+_MOVING: Final = frozenset({Embed, VectorAdd, Average})
+"""Operations whose changes of vectors are merged in the header of a block."""
 
 
 class Waiting:
@@ -58,6 +73,7 @@ class Waiting:
         "is_held",
         "is_part",
         "kinds",
+        "moves_vectors",
         "requests",
         "size",
         "transaction",
@@ -77,6 +93,7 @@ class Waiting:
         self.is_held = False
         """Something under way is in its way: wait until that has landed."""
         self.kinds = kinds(transaction)
+        self.moves_vectors: Final = moves_vectors(transaction)
         self.size = size_of(transaction)
         self.delta: DeltaVector | None = None
 
@@ -100,7 +117,9 @@ class Committing:
         self.conflicts = 0
         self._leading: Final = leading
         self._merge: Final = leading.shard.config.auto_merge
-        self._batch_max: Final = self._merge.max_merge_batch if self._merge.enabled else 1
+        self._company: Final = self._merge.max_merge_batch if self._merge.enabled else 1
+        """So many make a block worth while that follows another one under way; and so many are merged at most."""
+        self._transactions_max: Final = TRANSACTIONS_MAX if self._merge.enabled else 1
         self._thresholds: Final = Thresholds(conflicting=leading.shard.config.conflict_threshold)
         self._waiting: dict[TxId, Waiting] = {}
         self._flights: dict[int, Flight] = {}
@@ -184,16 +203,17 @@ class Committing:
             return Ended.REFUSED, f"a block has at most {shard.config.max_transactions} operations"
         if shard.committed_at(tx) is not None:
             return None
-        is_part = tx in shard.participant.promises or leading.locks.count(tx) > 0 or tx in leading.locks.waits.edges
-        if is_part or shard.participant.ended(tx) is not None:
+        participant, locks = shard.participant, leading.locks
+        is_part = tx in participant.promises or locks.count(tx) > 0 or tx in locks.waits.edges
+        if is_part or participant.ended(tx) is not None:
             return Ended.REFUSED, "a transaction over several shards has this id"
         height, floor = shard.ledger.height, shard.ledger.floor
-        if min(since_of(tx), transaction.since) < floor:
+        made, seen = since_of(tx), transaction.since
+        if made < floor or seen < floor:
             return Ended.FORGOTTEN, f"it began below height {floor}, and what was committed up to there is forgotten"
-        seen = transaction.since
         if transaction.reads:
             seen = max(seen, *[read.version for read in transaction.reads])
-        if seen > height or since_of(tx) > shard.newest_id:
+        if seen > height or (made > height and made > shard.newest_id):
             # A leader that has been replaced without knowing it may be behind its clients.
             return Ended.BUSY, f"it began above height {height}, which is all that this leader knows of"
         return None
@@ -217,10 +237,10 @@ class Committing:
     def flush(self) -> None:
         """Make the blocks that can be made now."""
         while self._waiting and not self.is_paused and self._retry_ms is None and len(self._flights) < FLIGHTS_MAX:
-            if self._flights and len(self._waiting) < self._batch_max:
+            if self._flights and len(self._waiting) < self._company:
                 return
             batch = self._choose()
-            if not batch or (self._flights and not self._is_full):
+            if not batch or (self._flights and not self._is_full and len(batch) < self._company):
                 return
             self._make_block(batch)
 
@@ -233,13 +253,17 @@ class Committing:
         self._is_full = False
         batch: list[tuple[Waiting, Transaction]] = []
         taken: dict[bytes, list[Waiting]] = {}
-        operations = size = 0
+        operations = size = moving = 0
         has_locks = len(self._leading.locks) > 0
         for waiting in list(self._waiting.values()):
             if waiting.is_held or (has_locks and not self._is_free(waiting)):
                 continue
             more, bytes_more = len(waiting.transaction.operations), waiting.size
-            if batch and (operations + more > self._room or size + bytes_more > BLOCK_BYTES_MAX):
+            if batch and (
+                operations + more > self._room
+                or size + bytes_more > BLOCK_BYTES_MAX
+                or (waiting.moves_vectors and moving == self._company)
+            ):
                 self._is_full = True
                 break
             chosen = waiting.transaction if waiting.is_part else self._fit(waiting, taken)
@@ -247,10 +271,11 @@ class Committing:
                 continue
             operations += more
             size += bytes_more
+            moving += waiting.moves_vectors
             batch.append((waiting, chosen))
             for key in waiting.kinds:
                 taken.setdefault(key, []).append(waiting)
-            if len(batch) >= self._batch_max:
+            if len(batch) >= self._transactions_max:
                 self._is_full = True
                 break
         return batch
@@ -495,6 +520,11 @@ def _sharing(waiting: Waiting, taken: dict[bytes, list[Waiting]]) -> list[Waitin
         return []
     shared = [key for key in waiting.kinds if key in taken]
     return list({other.tx: other for key in shared for other in taken[key]}.values())
+
+
+def moves_vectors(transaction: Transaction) -> bool:
+    """Whether a transaction has a change that is merged with those of others: other operations move no vector."""
+    return not _MOVING.isdisjoint(map(type, transaction.operations))
 
 
 def size_of(transaction: Transaction) -> int:

@@ -43,9 +43,14 @@ def test_a_transaction_is_answered_only_when_it_is_applied() -> None:
     world.check_quiet()
 
 
+def moving(world: DrivenShards, number: int) -> Transaction:
+    """One whose change is merged with those of others."""
+    return world.transaction(VectorAdd(b"k%d" % number, Embedding.of(16, {number % 16: 1.0})))
+
+
 def test_the_first_goes_at_once_and_those_that_come_meanwhile_share_blocks_of_ten_at_most() -> None:
     world = DrivenShards()
-    requests = [world.commit(world.transaction(Put(b"k%d" % number, b"v"))) for number in range(25)]
+    requests = [world.commit(moving(world, number)) for number in range(25)]
     assert len(world[0].proposals) == 3, "one alone, and two that are full; the rest waits for what is under way"
     world.run()
     assert blocks(world) == [1, 10, 10, 4]
@@ -54,7 +59,7 @@ def test_the_first_goes_at_once_and_those_that_come_meanwhile_share_blocks_of_te
 
 def test_those_that_come_at_once_share_blocks_from_the_first_on() -> None:
     world = DrivenShards()
-    commits = tuple(Commit(world.request(), world.transaction(Put(b"k%d" % number, b"v"))) for number in range(25))
+    commits = tuple(Commit(world.request(), moving(world, number)) for number in range(25))
     world[0].step(Commits(commits))
     assert len(world[0].proposals) == 2, "the rest waits for what is under way"
     world.run()
@@ -65,6 +70,26 @@ def test_those_that_come_at_once_share_blocks_from_the_first_on() -> None:
     assert len(world[0].proposals) == 1, "nothing is under way, so nobody waits for company"
     world.run()
     assert blocks(world) == [10, 10, 5, 3]
+
+
+def test_who_has_nothing_to_merge_shares_a_block_with_as_many_as_it_has_room_for() -> None:
+    world = DrivenShards()
+    plain = [world.transaction(Put(b"p%d" % number, b"v")) for number in range(30)]
+    mixed = [*plain[:20], *(moving(world, number) for number in range(12)), *plain[20:]]
+    commits = tuple(Commit(world.request(), transaction) for transaction in mixed)
+    world[0].step(Commits(commits))
+    world.run()
+    assert blocks(world) == [30, 12], "ten are merged, and nobody overtakes the eleventh"
+    assert {world.ended(commit.request) for commit in commits} == {Ended.COMMITTED}
+
+
+def test_while_a_block_is_under_way_the_next_waits_for_company() -> None:
+    world = DrivenShards()
+    requests = [world.commit(world.transaction(Put(b"k%d" % number, b"v"))) for number in range(25)]
+    assert len(world[0].proposals) == 3, "one alone, and each of the others when ten had come"
+    world.run()
+    assert blocks(world) == [1, 10, 10, 4]
+    assert {world.ended(request) for request in requests} == {Ended.COMMITTED}
 
 
 def test_nobody_is_taken_along_who_has_not_asked() -> None:
