@@ -18,10 +18,10 @@ from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message
-from bobbin.tangles.session_events import OpenRuns
+from bobbin.tangles.session_events import Added, OpenRuns
 from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
-from tests.tangle_pairs import held, modern_pair, store_of, sync
+from tests.tangle_pairs import held, modern_pair, phase_pair, store_of, sync
 
 
 def two_tangles(author: Author) -> tuple[list[Message], Message, Message]:
@@ -330,3 +330,43 @@ def test_who_may_not_sign_gets_no_place_to_wait_in(on_disk: bool, tmp_path: Path
         refused = tangles.commit([forged], tangle=feed[0].id, level=Level.MODERN).refused
         assert [one.rule for one in refused] == [Rule.SIGKEY_UNAUTHORISED]
         assert tangles.commit([true], tangle=feed[0].id, level=Level.MODERN).added == (true.id,)
+
+
+def test_a_late_answer_is_not_taken_for_the_answer_to_a_second_opening() -> None:
+    # Seed 4096: a side opens twice before the first answer has come, which says that the peer has nothing. It sent
+    # everything, and was done. Meanwhile the peer had got something elsewhere and answered the second opening with
+    # that, and waited for the next phase as long as the stream lasted; what it had got, nobody was told of.
+    author = Author()
+    feed = author.line(4)
+    tangle = feed[0].id
+    opener = store_of([*author.account_messages, *feed[:3]], {tangle: "all"})
+    answerer = store_of([], {tangle: "all"})
+    pair = phase_pair(opener, answerer)
+    pair.open(0, tangle)
+    pair.deliver(1, pair.wire.popleft()[1])
+    pair.step(0, OpenRuns((tangle,), anew=True))
+    answerer.load([*author.account_messages, *feed])
+    pair.step(1, Added(tuple(message.id for message in feed)))
+    pair.run()
+    assert all(side.session.is_idle and not side.ignored for side in pair.sides)
+    assert held(opener, tangle).keys() == {message.id for message in feed}
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_what_is_held_without_data_above_everything_else_comes(opener: int) -> None:
+    # Seed 5363: somebody gave a message without its data, and nothing came after it. A side said that it has the depths
+    # with data, so nobody asked for that one; yet it counted in the root, and every sync ran three times in vain.
+    author = Author()
+    feed = author.line(4)
+    tangle = feed[0].id
+    whole = store_of([*author.account_messages, *feed[:3], feed[3].erased()], {tangle: "all"})
+    part = store_of([*author.account_messages, *feed[:2]], {tangle: "all"})
+    pair = modern_pair(part, whole)
+    sync(pair, tangle, opener)
+    assert held(part, tangle) == held(whole, tangle)
+    assert [finished.agreed for side in pair.sides for finished in side.finished] == [True, True]
+    # Its data comes whenever somebody has it.
+    author_store = store_of([*author.account_messages, *feed], {tangle: "all"})
+    pair = modern_pair(part, author_store)
+    sync(pair, tangle, opener)
+    assert held(part, tangle)[feed[3].id]
