@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.simulator.tangle_forgery import Forger
@@ -11,14 +12,15 @@ from bobbin.simulator.tangle_keepers import DiskKeeper, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
-from bobbin.tangles import compose
+from bobbin.tangles import compose, modern_frames
 from bobbin.tangles.accounts import consent
 from bobbin.tangles.errors import InvalidMessage, Rule
 from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message
-from bobbin.tangles.session_events import Added, OpenRuns
+from bobbin.tangles.modern_frames import ModernLimits, Parcel
+from bobbin.tangles.session_events import Added, OpenRuns, Received
 from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
 from tests.tangle_pairs import held, modern_pair, phase_pair, store_of, sync
@@ -183,6 +185,34 @@ def test_what_hangs_in_the_air_is_not_asked_for_again_with_all_accounts(opener: 
     having = store_of([*author.account_messages, *feed], {root.id: "all"})
     sync(modern_pair(having, giver), root.id, opener)
     assert having.standing.is_full(root.id, reply.id)
+
+
+def test_what_is_refused_twice_in_a_run_ends_nothing() -> None:
+    # Seed 2980: a peer sent a message twice that comes after nothing that is here. The two refusals were taken for two
+    # messages with one short id, a mistake of ours, and that ended the session with all its runs.
+    author = Author()
+    feed, thread = author.line(3), author.say("topic")
+    root = feed[0]
+    reply = author.say("answer", Tangle(root.id, feed), Tangle(thread.id, [thread]))
+    giver = store_of([*author.account_messages, *feed, thread, reply], {root.id: "none", thread.id: "all"})
+    giver.sweep()
+    giver.load([root])
+    branch = Tangle(root.id, [root])
+    lacking = store_of([*author.account_messages, root], {root.id: "all"})
+    for number in range(6):
+        branch.add(beside := author.say(f"beside {number}", branch))
+        lacking.load([beside])
+    pair = modern_pair(lacking, giver)
+    pair.open(0, root.id)
+    while pair.wire:
+        number, raw = pair.wire.popleft()
+        frame = modern_frames.decode(raw, ModernLimits())
+        if isinstance(frame, Parcel):
+            frame = structs.replace(frame, messages=2 * frame.messages)
+        pair.step(1 - number, Received(frame))
+    (run,) = pair.sides[0].finished
+    assert [one.message for one in run.refused if one.rule is Rule.PREV_UNKNOWN] == [reply.id, reply.id]
+    assert pair.sides[0].session.is_idle
 
 
 def test_pruning_spares_what_another_tangle_needs() -> None:
