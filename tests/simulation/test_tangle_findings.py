@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from bobbin.runtime.tangle_store import TangleStore
 from bobbin.simulator.tangle_forgery import Forger
@@ -11,17 +12,18 @@ from bobbin.simulator.tangle_keepers import DiskKeeper, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
-from bobbin.tangles import compose
+from bobbin.tangles import compose, modern_frames
 from bobbin.tangles.accounts import consent
 from bobbin.tangles.errors import InvalidMessage, Rule
 from bobbin.tangles.goals import parse_goal
 from bobbin.tangles.judgement import Mark
 from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message
-from bobbin.tangles.session_events import OpenRuns
+from bobbin.tangles.modern_frames import ModernLimits, Parcel
+from bobbin.tangles.session_events import Added, OpenRuns, Received
 from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
-from tests.tangle_pairs import held, modern_pair, store_of, sync
+from tests.tangle_pairs import held, modern_pair, phase_pair, store_of, sync
 
 
 def two_tangles(author: Author) -> tuple[list[Message], Message, Message]:
@@ -185,6 +187,34 @@ def test_what_hangs_in_the_air_is_not_asked_for_again_with_all_accounts(opener: 
     assert having.standing.is_full(root.id, reply.id)
 
 
+def test_what_is_refused_twice_in_a_run_ends_nothing() -> None:
+    # Seed 2980: a peer sent a message twice that comes after nothing that is here. The two refusals were taken for two
+    # messages with one short id, a mistake of ours, and that ended the session with all its runs.
+    author = Author()
+    feed, thread = author.line(3), author.say("topic")
+    root = feed[0]
+    reply = author.say("answer", Tangle(root.id, feed), Tangle(thread.id, [thread]))
+    giver = store_of([*author.account_messages, *feed, thread, reply], {root.id: "none", thread.id: "all"})
+    giver.sweep()
+    giver.load([root])
+    branch = Tangle(root.id, [root])
+    lacking = store_of([*author.account_messages, root], {root.id: "all"})
+    for number in range(6):
+        branch.add(beside := author.say(f"beside {number}", branch))
+        lacking.load([beside])
+    pair = modern_pair(lacking, giver)
+    pair.open(0, root.id)
+    while pair.wire:
+        number, raw = pair.wire.popleft()
+        frame = modern_frames.decode(raw, ModernLimits())
+        if isinstance(frame, Parcel):
+            frame = structs.replace(frame, messages=2 * frame.messages)
+        pair.step(1 - number, Received(frame))
+    (run,) = pair.sides[0].finished
+    assert [one.message for one in run.refused if one.rule is Rule.PREV_UNKNOWN] == [reply.id, reply.id]
+    assert pair.sides[0].session.is_idle
+
+
 def test_pruning_spares_what_another_tangle_needs() -> None:
     # Seed 1062: with the newest of a feed to be kept, the answer in a thread was let go with the rest of the feed.
     author = Author()
@@ -330,3 +360,43 @@ def test_who_may_not_sign_gets_no_place_to_wait_in(on_disk: bool, tmp_path: Path
         refused = tangles.commit([forged], tangle=feed[0].id, level=Level.MODERN).refused
         assert [one.rule for one in refused] == [Rule.SIGKEY_UNAUTHORISED]
         assert tangles.commit([true], tangle=feed[0].id, level=Level.MODERN).added == (true.id,)
+
+
+def test_a_late_answer_is_not_taken_for_the_answer_to_a_second_opening() -> None:
+    # Seed 4096: a side opens twice before the first answer has come, which says that the peer has nothing. It sent
+    # everything, and was done. Meanwhile the peer had got something elsewhere and answered the second opening with
+    # that, and waited for the next phase as long as the stream lasted; what it had got, nobody was told of.
+    author = Author()
+    feed = author.line(4)
+    tangle = feed[0].id
+    opener = store_of([*author.account_messages, *feed[:3]], {tangle: "all"})
+    answerer = store_of([], {tangle: "all"})
+    pair = phase_pair(opener, answerer)
+    pair.open(0, tangle)
+    pair.deliver(1, pair.wire.popleft()[1])
+    pair.step(0, OpenRuns((tangle,), anew=True))
+    answerer.load([*author.account_messages, *feed])
+    pair.step(1, Added(tuple(message.id for message in feed)))
+    pair.run()
+    assert all(side.session.is_idle and not side.ignored for side in pair.sides)
+    assert held(opener, tangle).keys() == {message.id for message in feed}
+
+
+@pytest.mark.parametrize("opener", [0, 1])
+def test_what_is_held_without_data_above_everything_else_comes(opener: int) -> None:
+    # Seed 5363: somebody gave a message without its data, and nothing came after it. A side said that it has the depths
+    # with data, so nobody asked for that one; yet it counted in the root, and every sync ran three times in vain.
+    author = Author()
+    feed = author.line(4)
+    tangle = feed[0].id
+    whole = store_of([*author.account_messages, *feed[:3], feed[3].erased()], {tangle: "all"})
+    part = store_of([*author.account_messages, *feed[:2]], {tangle: "all"})
+    pair = modern_pair(part, whole)
+    sync(pair, tangle, opener)
+    assert held(part, tangle) == held(whole, tangle)
+    assert [finished.agreed for side in pair.sides for finished in side.finished] == [True, True]
+    # Its data comes whenever somebody has it.
+    author_store = store_of([*author.account_messages, *feed], {tangle: "all"})
+    pair = modern_pair(part, author_store)
+    sync(pair, tangle, opener)
+    assert held(part, tangle)[feed[3].id]

@@ -1,6 +1,6 @@
 """The account of an exchange, for people and for programs, and the exit code that it deserves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -297,6 +297,14 @@ def _holders(one: "Explained") -> str:
             return "this side does not have it"
         case _:
             return "neither side has it"
+
+
+def several(out: Output, place: str, records: Sequence[str]) -> Iterator[str]:
+    """That a coordinate meant more than one record, so that nobody takes what is said of one for all of it."""
+    yield out.style(
+        f"{place}: the two sides had different records there; each is explained, the newest first", bold=True
+    )
+    yield from (out.style(f"  {record}") for record in records)
 
 
 def unknown(out: Output, place: str, *, is_elsewhere: bool) -> Iterator[str]:

@@ -17,6 +17,8 @@ from bobbin.errors import UsageError
 from bobbin.records.coordinate import Address, Coordinate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bobbin.lace import Lace
     from bobbin.policy.executables import Part
     from bobbin.runtime.accounts import SyncReport
@@ -44,12 +46,16 @@ class Ran(Struct, frozen=True, kw_only=True):
     """An exchange that is over."""
 
     report: "SyncReport"
+    wanted: list[str]
+    """The records that were to be explained, each once."""
     told: list[exchange_text.Told]
     """For each record that is explained."""
     unknown: list[str]
     """Coordinates that were asked about and at which nothing was found."""
     arrived: dict[str, str]
     """Coordinates that were asked about, with the record that came there from elsewhere."""
+    several: dict[str, list[str]]
+    """Coordinates that were asked about and at which the sides had different records, with these, the newest first."""
     recorder: "Recorder | None"
     other: Path | None = None
     """The folder of the other lace; None where that is elsewhere."""
@@ -89,7 +95,7 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
             rounds=asked.rounds,
             through_codec=asked.through_codec,
             dry_run=asked.dry_run,
-            explain=[found for _, found in wanted if found is not None],
+            explain=_records(wanted),
             statement=asked.statement,
             receipts=asked.receipts,
             observers=observers,
@@ -104,9 +110,11 @@ def sync_folder(asked: Asked, other: Path) -> Ran:
             take_in(lace)
     return Ran(
         report=report,
+        wanted=_records(wanted),
         told=[exchange_text.Told(refusals=refused, texts=texts, full=asked.full) for refused in refusals],
-        unknown=[str(what) for what, found in wanted if found is None],
+        unknown=[str(what) for what, found in wanted if not found],
         arrived={},
+        several={str(what): found for what, found in wanted if len(found) > 1},
         recorder=recorder,
         other=other,
     )
@@ -130,7 +138,7 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         report = run(
             connection.sync(
                 rounds=asked.rounds,
-                explain=[found for _, found in wanted if found is not None],
+                explain=_records(wanted),
                 statement=asked.statement,
                 receipts=asked.receipts,
                 observers=observers,
@@ -143,9 +151,11 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
     texts: tuple[dict[Part, str], dict[Part, str]] = (there.terms.texts, {})
     return Ran(
         report=report,
+        wanted=_records(wanted),
         told=[exchange_text.Told(refusals=(one, None), texts=texts, full=asked.full) for one in refusals],
-        unknown=[str(what) for what, found in wanted if found is None and after[str(what)] is None],
-        arrived={str(what): now for what, found in wanted if (now := after[str(what)]) is not None and now != found},
+        unknown=[str(what) for what, found in wanted if not found and not after[str(what)]],
+        arrived={str(what): now[0] for what, found in wanted if (now := after[str(what)]) and now != found},
+        several={},
         recorder=recorder,
         elsewhere=there,
     )
@@ -173,12 +183,20 @@ def need_nodes(*folders: Path) -> None:
             need_node(layout)
 
 
-def _resolve(what: Address | Coordinate, *laces: "Lace") -> str | None:
-    """The record that is meant: by hash, or the newest of a coordinate on either side, which both would end with."""
+def _resolve(what: Address | Coordinate, *laces: "Lace") -> list[str]:
+    """The records that are meant: one by hash; of a coordinate what each side has there, the newest first.
+
+    Where the sides differ, either may be the one that somebody wonders about: theirs that does not come, or ours.
+    """
     if isinstance(what, Address):
-        return what.hash
-    tips = [tip for lace in laces for tip in lace.list(what, tips=True)]
-    return max(tips, key=lambda tip: (tip.tai, tip.hash)).hash if tips else None
+        return [what.hash]
+    tips = {(tip.tai, tip.hash) for lace in laces for tip in lace.list(what, tips=True)}
+    return [record for _, record in sorted(tips, reverse=True)]
+
+
+def _records(wanted: "Sequence[tuple[Address | Coordinate, list[str]]]") -> list[str]:
+    """All that is to be explained, each once."""
+    return list(dict.fromkeys(record for _, found in wanted for record in found))
 
 
 def _refusal(lace: "Lace", record: str) -> str | None:

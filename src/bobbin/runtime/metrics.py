@@ -55,6 +55,12 @@ class Meter:
         self.store_records: Final = Gauge("bobbin_store_records", "Records in the store.", registry=registry)
         self.store_bytes: Final = Gauge("bobbin_store_bytes", "Size of the store's file.", registry=registry)
         self.quarantined: Final = Gauge("bobbin_store_quarantined", "Rows of the quarantine.", registry=registry)
+        self.arrivals: Final = Counter(
+            "bobbin_messages_taken_in", "Messages of tangles that came as records.", registry=registry
+        )
+        self.arrivals_failed: Final = Counter(
+            "bobbin_messages_failed", "Times that looking for messages among records failed.", registry=registry
+        )
         self.peers: Final = Gauge("bobbin_peers", "Known peers.", registry=registry)
         self.condition: Final = Gauge(
             "bobbin_condition", "How the node is: 1 at the present condition.", ["condition"], registry=registry

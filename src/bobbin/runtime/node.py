@@ -134,7 +134,7 @@ class Node(AbstractAsyncContextManager["Node"]):
 
     async def start(self) -> None:
         """Listen, and dial those who are followed. What cannot be listened on is raised, and nothing is served."""
-        await self.serving.wakes.start()
+        await self.serving.start()
         try:
             await self._open_listeners(self.settings.listen, self.settings.links)
         except BaseException:
@@ -183,7 +183,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.wait({self._tidying})
-        await self.serving.wakes.stop()
+        await self.serving.stop()
         await self._turn(self.serving.flush)
         await self.serving.steps.close()
         self._repeats.flush()

@@ -16,6 +16,7 @@ from bobbin.runtime.pace import Pace
 from bobbin.runtime.pair import Clock
 from bobbin.runtime.roster import KnownPeer, Roster
 from bobbin.runtime.steps import Steps
+from bobbin.runtime.tangle_arrivals import TangleArrivals
 from bobbin.runtime.tracing import NoTracing, Tracing
 from bobbin.runtime.wakes import Wakes
 from bobbin.runtime.workers import Validators
@@ -50,8 +51,19 @@ class Serving:
         self.meter: Final = Meter()
         self.steps: Final = Steps(timed=self.meter.step_seconds.observe)
         self.wakes: Final = Wakes(store, self.steps)
+        self._arrivals: Final = TangleArrivals(store, self.steps, self.wakes, self.meter, log=log)
         self._decisions: Final[dict[_Terms, Decisions]] = {}
         self._paces: Final[dict[str, Pace]] = {}
+
+    async def start(self) -> None:
+        """Notice changes of the store from now on."""
+        await self.wakes.start()
+        await self._arrivals.start()
+
+    async def stop(self) -> None:
+        """Notice nothing any more."""
+        await self._arrivals.stop()
+        await self.wakes.stop()
 
     def decisions(self, known: KnownPeer) -> Decisions:
         """What is decided under the query policy of a peer and its budgets, kept for all links that have the same."""

@@ -41,7 +41,9 @@ from bobbin.tangles.upkeep import Sweep, prune_newest, sweep
 ATTEMPTS_MAX: Final = 16
 """How often a commit is decided anew because another process was faster."""
 _RECORDS_TOGETHER_MAX: Final = 2_000
-"""Records that are looked at in one commit."""
+"""Records that may be messages and are looked at in one commit."""
+_PASSED_TOGETHER_MAX: Final = 100_000
+"""Records of any kind among which those are looked for at once."""
 _UNNOTED_MAX: Final = 10_000
 """Records without a message among them, after which it is written down that they were looked at."""
 
@@ -65,6 +67,15 @@ class Commitment(Struct, frozen=True, kw_only=True):
     erased: tuple[MessageId, ...] = ()
     dropped: tuple[Refused, ...] = ()
     """What came by modern rules, waited for its proof and turned out wrong. It is not kept any more."""
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """What became of some records that were looked at."""
+
+    came: tuple[MessageId, ...] = ()
+    """The messages that they, and others that had waited for them, have become."""
+    is_all: bool = False
+    """Whether none is left that was not looked at."""
 
 
 class TangleStore:
@@ -105,15 +116,31 @@ class TangleStore:
         came, self._untold = tuple(self._untold), {}
         return came
 
+    def take_in_some(self, records_max: int = _RECORDS_TOGETHER_MAX) -> Taken:
+        """Look at the next records that may be messages, at most so many, for whoever must not take long at once.
+
+        What came is told by the next ``refresh`` as well.
+        """
+        if self._read_only:
+            return Taken(is_all=True)
+        self._look()
+        taken = self._take_in_some(records_max)
+        self._note_untold(taken.came)
+        return taken
+
     def _catch_up(self) -> None:
+        self._look()
+        if not self._read_only:
+            self._note_untold(self._take_in())
+
+    def _look(self) -> None:
+        """Catch up with what other processes have written."""
         before = self._shelf.version
         came = self._shelf.refresh()
         if self._shelf.version != before:
             # What waits may have been taken out, too.
             self._intake = None
         self._note_untold(came)
-        if not self._read_only:
-            self._note_untold(self._take_in())
 
     def _note_untold(self, ids: Iterable[MessageId]) -> None:
         self._untold.update(dict.fromkeys(ids))
@@ -396,17 +423,25 @@ class TangleStore:
         return self._intake
 
     def _take_in(self) -> tuple[MessageId, ...]:
-        """Look at the records that have come since the last time."""
+        """Look at all records that have come since the last time."""
         came: list[MessageId] = []
-        self._seen = max(self._seen, self._shelf.state.seen)
-        attempts = 0
-        while attempts < ATTEMPTS_MAX:
+        taken = Taken()
+        while not taken.is_all:
+            taken = self._take_in_some(_RECORDS_TOGETHER_MAX)
+            came += taken.came
+        return tuple(came)
+
+    def _take_in_some(self, records_max: int) -> Taken:
+        """The same for the next few of them, in one commit."""
+        for _ in range(ATTEMPTS_MAX):
+            self._seen = max(self._seen, self._shelf.state.seen)
             with self._tables.reading() as view:
                 top = view.high_water()
                 if top <= self._seen:
-                    return tuple(came)
-                records = list(islice(view.plexes(self._seen), _RECORDS_TOGETHER_MAX))
-            seen = records[-1].id if len(records) == _RECORDS_TOGETHER_MAX else top
+                    return Taken(is_all=True)
+                last = min(top, StoreRecordId(self._seen + _PASSED_TOGETHER_MAX))
+                records = list(islice(view.plexes(self._seen, last), records_max))
+            seen = records[-1].id if len(records) == records_max else last
             draft = Draft(self._shelf)
             try:
                 intake = self._known_intake()
@@ -417,11 +452,10 @@ class TangleStore:
                     self._shelf.settle(self._tables.write(batch))
             except StaleTangles:
                 self._begin_again()
-                attempts += 1
                 continue
             except BaseException:
                 self._begin_again()
                 raise
             self._seen = seen
-            came += draft.came
+            return Taken(came=draft.came)
         raise StoreError(_BUSY, retry=True)

@@ -55,9 +55,9 @@ def view_of(keeper: Keeper, tangle: MessageId, truth: Truth | None = None) -> Vi
     return found if tangle in found else {}
 
 
-def top_of(view: View) -> int:
-    """The greatest depth of a message with data; the root counts without."""
-    return max((seen.depth for seen in view.values() if seen.has_data), default=0)
+def top_of(view: View, *, modern: bool) -> int:
+    """The greatest depth of a message; in nine phases, of one with data. The root counts without."""
+    return max((seen.depth for seen in view.values() if modern or seen.has_data), default=0)
 
 
 def needed_from(keeper: Keeper, view: View) -> int | None:
@@ -89,14 +89,14 @@ def wanted_from(keeper: Keeper, goal: Goal | None, own: View, other: View, *, mo
     if least is None:
         return 0 if modern else None
     low = max(0, least - SPAN)
-    return None if not modern and top_of(other) < low else low
+    return None if not modern and top_of(other, modern=False) < low else low
 
 
 def _newest_from(count: int, own: View, other: View, *, modern: bool) -> int | None:
-    theirs = top_of(other)
+    theirs, ours = top_of(other, modern=modern), top_of(own, modern=modern)
     if modern:
-        return max(theirs, top_of(own) if own else 0) - count + 1
-    own_low, own_high = (0, top_of(own)) if own else (1, 0)
+        return max(theirs, ours) - count + 1
+    own_low, own_high = (0, ours) if own else (1, 0)
     if theirs < own_low:
         return None
     size = max(count, theirs - own_high)
@@ -117,7 +117,7 @@ def owed(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> list[st
     ghosts = frozenset(own.ghosts(tangle))
     wrong: list[str] = []
     for id, seen in theirs.items():
-        if not low <= seen.depth <= top_of(theirs) or id in ghosts:
+        if seen.depth < low or id in ghosts:
             continue
         if not truth.is_full(tangle, id) or not _reaches_root(id, theirs, tangle):
             continue
@@ -169,9 +169,6 @@ def unproven(own: Keeper, other: Keeper, tangle: MessageId, truth: Truth) -> lis
         assert message is not None, "it has just been seen"
         if id in ghosts or other.mark(tangle, id) is not Mark.FULL or not truth.is_full(tangle, id):
             continue
-        if theirs[id].depth > top_of(theirs):
-            # Without data above all that has some, it lies outside of what the neighbour says that it has.
-            continue
         if not account_is_held(other, message, truth):
             continue
         if own.mark(tangle, id) is not Mark.FULL:
@@ -190,7 +187,7 @@ def owed_in_phases(own: TangleEndpoint, other: TangleEndpoint, tangle: MessageId
     filters = [own.filters[tangle, number] for number in range(ROUNDS) if (tangle, number) in own.filters]
     wrong: list[str] = []
     for id, seen in theirs.items():
-        if not low <= seen.depth <= top_of(theirs) or id in mine or id in let_go or not seen.has_data:
+        if not low <= seen.depth <= top_of(theirs, modern=False) or id in mine or id in let_go or not seen.has_data:
             continue
         message = other.node.keeper.message(id)
         assert message is not None, "it has just been seen"

@@ -223,8 +223,8 @@ class TangleView(Protocol):
         """Every tangle that has ghosts, with its registry as text."""
         ...
 
-    def plexes(self, after: StoreRecordId) -> Iterator[StoredRecord]:
-        """The records above a number that may be messages and are not yet, in commit order."""
+    def plexes(self, after: StoreRecordId, last: StoreRecordId) -> Iterator[StoredRecord]:
+        """The records above one number, up to another, that may be messages and are not yet, in commit order."""
         ...
 
     def waiting(self) -> Iterator[tuple[StoredRecord, str]]:

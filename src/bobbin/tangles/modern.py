@@ -172,7 +172,7 @@ class ModernSession:
         self._say(run, ask)
 
     def _begin(self, tangle: MessageId, run: ModernRun) -> None:
-        run.own_have = self._exchange.have(tangle)
+        run.own_have = self._library.depths(tangle).have
         run.own_wish = _modern(self._exchange.wish(tangle))
         self._runs[tangle, run.role] = run
         self._news.follow(tangle)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from bobbin.tangles.exchange import Credential
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.modern_frames import HASH_BYTES, Mark, id_bytes
+from bobbin.tangles.ranges import EMPTY, Range
 from bobbin.tangles.tangle import Tangle
 
 _TAG: Final = b"bobbin-tangle-depth/v1"
@@ -126,6 +127,15 @@ class DepthIndex:
     def top(self) -> int:
         """The greatest depth; -1 if there is nothing."""
         return self._depths[-1] if self._depths else -1
+
+    @property
+    def have(self) -> Range:
+        """The depths at which something may be had. What is held without its data counts: it is in the root, too.
+
+        A pzp peer goes by what has data. Then two sides that both wish for everything would never come to the same root
+        where one of them holds something without data above all that has some.
+        """
+        return Range(0, self.top) if self._depths else EMPTY
 
     def below(self, depth: int) -> bytes:
         """What everything below a depth adds up to."""

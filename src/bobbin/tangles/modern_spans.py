@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from bobbin.reconcile import Ids, digest_rows, short_ids
+from bobbin.reconcile import Ids, digest_rows, keyed_ids, short_ids
 from bobbin.reconcile.symbols import SYMBOL_BYTES
 from bobbin.tangles.message import MessageId
 from bobbin.tangles.modern_frames import SHORT_BYTES, Form, Mark
@@ -128,9 +128,12 @@ class Picture:
 
 
 def both_shorts(key: bytes, ids: Sequence[MessageId]) -> list[tuple[int, int]]:
-    """The short ids that messages have under a key, with their data and without."""
+    """The short ids that messages have under a key, with their data and without.
+
+    The same message may be there twice: what was refused is named as often as a peer has sent it.
+    """
     digests = [digest_of(id, has_data=has_data) for id in ids for has_data in (True, False)]
-    shorts = short_ids(key, digest_rows(digests)).tolist()
+    shorts = keyed_ids(key, digest_rows(digests)).tolist()
     return list(zip(shorts[::2], shorts[1::2], strict=True))
 
 

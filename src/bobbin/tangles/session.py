@@ -118,8 +118,17 @@ class Session:
 
     def _open(self, tangle: MessageId, *, anew: bool) -> None:
         channel = self._channels.setdefault(tangle, Channel())
-        if Role.OPENER in channel.runs and not anew:
-            return
+        run = channel.runs.get(Role.OPENER)
+        if run is None:
+            self._say_have(tangle, channel)
+        elif anew and run.said == 1:
+            # Of two openings on their way, nobody could say which one the next phase 2 answers.
+            run.superseded = True
+        elif anew:
+            self._say_have(tangle, channel)
+
+    def _say_have(self, tangle: MessageId, channel: Channel) -> None:
+        """Phase 1. At most one on a tangle is unanswered: frames have no number, so answers are told apart by order."""
         run = self._begin(tangle, channel, Role.OPENER)
         self._say(run, Have(tangle, run.own_have))
 
@@ -171,6 +180,9 @@ class Session:
         self._say(run, HaveAndWant(tangle, run.own_have, run.own_want))
 
     def _hear_ranges(self, channel: Channel, run: Run, frame: HaveAndWant) -> None:
+        if run.superseded:
+            self._say_have(frame.id, channel)
+            return
         run.remote_have, run.remote_want = frame.have, frame.want
         if frame.have.is_empty:
             self._send_everything(frame.id, channel, run)

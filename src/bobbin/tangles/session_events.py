@@ -15,7 +15,10 @@ class OpenRuns(Struct, frozen=True):
 
     tangles: tuple[MessageId, ...]
     anew: bool = False
-    """Also where a run that this side has opened is still under way: the peer may have given it up."""
+    """Also where a run that this side has opened is still under way: the peer may have given it up.
+
+    In the nine phases it begins once the peer has answered the opening before it, if that is still to come.
+    """
 
 
 class Received(Struct, frozen=True):

@@ -3,6 +3,10 @@
 The table is the protocol: a frame that its row does not name is dropped and changes nothing, whether it is out of
 order, a repetition, or an answer to something that was never said. Only phase 1 is always in order: it begins the
 peer's run anew, as pzp peers do at any time, and what the run had gathered is forgotten.
+
+Frames say neither which run they are of nor what they answer. So an opener that wishes to begin anew while its phase 1
+is unanswered waits for the phase 2, and says phase 1 again in its place. Then whatever it may still get of the earlier
+run comes before the answer to the later one, at a moment at which the table drops it.
 """
 
 from collections.abc import Mapping
@@ -34,6 +38,8 @@ class Run:
         self.role: Final = role
         self.said = 0
         """The phase that was sent last; 0 before the first."""
+        self.superseded = False
+        """This side wishes to begin anew, and does so when the answer to its phase 1 has come."""
         self.own_have: Range = EMPTY
         self.own_want: Range = EMPTY
         """Computed once; the same range is behind all filters of the run."""
@@ -61,6 +67,8 @@ class Run:
         expected = 0 if self.said == 0 else (1 if self.role is Role.OPENER else 0)
         assert self.said in (0, 9) or self.said % 2 == expected, "an opener says odd phases, an answerer even ones"
         assert not (self.said < 3 and self.sendable), "nothing is sendable before the first filter"
+        may_wait = self.role is Role.OPENER and self.said == 1
+        assert may_wait or not self.superseded, "once phase 1 is answered, a run begins anew at once"
         assert self.own_want.is_empty or not self.remote_have.is_empty, "nothing is wanted of a peer that has nothing"
 
 

@@ -242,6 +242,9 @@ def test_what_can_be_said_of_a_lace_elsewhere() -> None:
     lines = list(exchange_text.unknown(out, "//u//x//1", is_elsewhere=True))
     assert lines[0].startswith("//u//x//1: not moved; this side has no record there")
     assert lines[1] == "  if the peer has one, one of the policies does not let this side have it"
+    lines = list(exchange_text.several(out, "//u//x//1", ["P.b.H3", "P.a.H3"]))
+    assert lines[0].startswith("//u//x//1: the two sides had different records there")
+    assert lines[1:] == ["  P.b.H3", "  P.a.H3"]
 
 
 def test_why_an_exchange_ended_early_in_one_sentence() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.records.record import Plex
-from bobbin.runtime.tangle_store import TangleStore
+from bobbin.runtime import tangle_store as module
+from bobbin.runtime.tangle_store import Taken, TangleStore
 from bobbin.store.base import StoreError
 from bobbin.store.sqlite import SqliteStore, open_store
 from bobbin.store.tangles import Level, StaleTangles, TangleBatch, TangleState
@@ -20,6 +21,7 @@ from bobbin.tangles.message import Message, from_json
 from bobbin.tangles.plex import plex_of
 from bobbin.tangles.session_effects import Commit
 from bobbin.tangles.tangle import Tangle
+from tests.support.exchanges import record
 from tests.support.tangle_messages import Author
 
 
@@ -269,11 +271,31 @@ def test_the_record_of_a_marked_message_waits_until_it_is_proven(
     assert tangles.waiting() == []
 
 
+def test_a_few_records_at_a_time_end_like_all_at_once(
+    store: SqliteStore, tangles: TangleStore, alice: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = alice.feed(4)
+    store.put_records([record(number) for number in range(6)])
+    store.put_records([plex(message) for message in (*reversed(feed), alice.account)])
+    store.put_records([record(number) for number in range(6, 9)])
+    # Records that are no messages are passed over, and not all at once either.
+    monkeypatch.setattr(module, "_PASSED_TOGETHER_MAX", 4)
+    looks: list[Taken] = []
+    while not looks or not looks[-1].is_all:
+        looks.append(tangles.take_in_some(2))
+        assert len(looks) < 20
+    assert looks[0] == Taken(), "among the first four there is none"
+    assert {id for taken in looks for id in taken.came} == {alice.account.id, *(message.id for message in feed)}
+    assert set(tangles.refresh()) == {alice.account.id, *(message.id for message in feed)}
+    assert tangles.take_in_some() == Taken(is_all=True)
+
+
 def test_a_process_that_only_reads_takes_nothing_in(store: SqliteStore, path: Path, alice: Author) -> None:
     store.put_records([plex(alice.account)])
     with open_store(path, now=lambda: 0, read_only=True) as reader:
         tangles = TangleStore(reader.tangles)
         assert tangles.refresh() == ()
+        assert tangles.take_in_some() == Taken(is_all=True)
         assert tangles.message(alice.account.id) is None
 
 

@@ -63,7 +63,9 @@ def test_the_newest_are_counted_as_the_reference_does_in_nine_phases() -> None:
     for message in messages[:7]:
         behind.put(message, next(iter(message.places), message.id))
     own, other = (view_of(one, feed) for one in (behind, keeper))
-    assert (top_of(own), top_of(other)) == (5, 13)
+    assert [top_of(view, modern=modern) for view in (own, other) for modern in (True, False)] == [5, 5, 13, 13]
+    bare = {id: seen._replace(has_data=seen.depth < 9) for id, seen in other.items()}
+    assert [top_of(bare, modern=modern) for modern in (True, False)] == [13, 8]
     goal = parse_goal("newest-3")
     assert wanted_from(behind, goal, own, other, modern=False) == 6
     assert wanted_from(behind, goal, own, other, modern=True) == 11

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from bobbin.tangles.exchange import Credential
 from bobbin.tangles.message import MessageId, moot_id
 from bobbin.tangles.modern_index import DepthIndex, StandingIndexes, digest_of
+from bobbin.tangles.ranges import Range
 from bobbin.tangles.tangle import Tangle
 from tests.support.tangle_messages import Author
 from tests.tangle_pairs import store_of
@@ -26,6 +27,7 @@ def _index(depths: dict[MessageId, int], erased: frozenset[MessageId] = frozense
 def test_an_empty_index() -> None:
     index = DepthIndex()
     assert (len(index), index.top, index.marks(), index.items(0, 99), index.count(0, 99)) == (0, -1, (), [], 0)
+    assert index.have.is_empty
     assert index.below(7) == index.root == bytes(16)
     assert index.agreed_floor(()) == 0
 
@@ -89,6 +91,8 @@ def test_the_floor_is_the_greatest_depth_below_which_both_agree() -> None:
 def test_with_and_without_data_are_two_things() -> None:
     assert digest_of(_IDS[0], has_data=True) != digest_of(_IDS[0], has_data=False)
     assert len({digest_of(id, has_data=data) for id in _IDS for data in (True, False)}) == 80
+    # What is in the root can be had, or two sides could differ and neither would ask.
+    assert _index({_IDS[0]: 0, _IDS[1]: 3}, frozenset(_IDS[1:])).have == Range(0, 3)
 
 
 def test_credentials_below_a_depth() -> None:

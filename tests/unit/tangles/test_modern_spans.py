@@ -98,6 +98,7 @@ def test_a_picture_tells_messages_by_their_short_ids() -> None:
     assert picture.messages([int(picture.ids[3]), 12345]) == [_IDS[3]]
     assert Picture(bytes(16), _items(_IDS)).ids.tolist() != picture.ids.tolist()
     assert [with_data for with_data, _ in both_shorts(_KEY, _IDS)] == picture.ids.tolist()
+    assert both_shorts(_KEY, [_IDS[0], _IDS[0]]) == 2 * both_shorts(_KEY, _IDS[:1])
 
 
 def test_short_ids_as_bytes() -> None:

@@ -12,7 +12,7 @@ from bobbin.tangles.errors import Rule
 from bobbin.tangles.memory import MemoryStore
 from bobbin.tangles.message import Message
 from bobbin.tangles.modern_frames import Parcel
-from bobbin.tangles.phases import FrameLimits, Have, Messages
+from bobbin.tangles.phases import FrameLimits, Have, Messages, WantAndFilter
 from bobbin.tangles.ranges import EMPTY, Range
 from bobbin.tangles.session import Session, SessionConfig
 from bobbin.tangles.session_effects import Announced, Ignored, Opened, Role
@@ -288,6 +288,61 @@ def test_a_phase_one_begins_the_run_anew() -> None:
     pair.run()
     assert len(pair.sides[1].store) == 7 + 1
     assert all(side.session.is_idle for side in pair.sides)
+
+
+def _phases(pair: Pair) -> list[tuple[int, int]]:
+    """Who has said which phase."""
+    return [(number, phases.decode(raw, FrameLimits()).phase) for number, raw in pair.log]
+
+
+def test_an_opening_waits_for_the_answer_to_the_one_before_it() -> None:
+    """A phase 2 does not say which phase 1 it answers, so there is never a second one that it could."""
+    messages = feed(6)
+    tangle = messages[0].id
+    pair = phase_pair(*_stores(messages, messages[:3]))
+    pair.open(0, tangle)
+    for _ in range(3):
+        pair.step(0, OpenRuns((tangle,), anew=True))
+    assert _phases(pair) == [(0, 1)]
+    pair.run()
+    # However often it was wished for, it begins anew once; and then the run is as any other.
+    assert _phases(pair) == [(0, 1), (1, 2), (0, 1), *((number % 2, number + 1) for number in range(1, 9))]
+    assert [notice for notice in pair.sides[0].notices if isinstance(notice, Opened)] == 2 * [
+        Opened(tangle=tangle, role=Role.OPENER)
+    ]
+    assert all(side.session.is_idle and not side.ignored for side in pair.sides)
+    assert len(pair.sides[1].store) == 7 + 1
+
+
+def test_a_run_that_begins_anew_says_what_is_held_then() -> None:
+    messages = feed(4)
+    tangle = messages[0].id
+    pair = phase_pair(*_stores(messages[:2], messages[:1]))
+    pair.open(0, tangle)
+    pair.step(0, OpenRuns((tangle,), anew=True))
+    pair.add(0, messages[2], tangle)
+    pair.run()
+    haves = [frame for _, raw in pair.log if isinstance(frame := phases.decode(raw, FrameLimits()), Have)]
+    assert [frame.have for frame in haves] == [Range(0, 1), Range(0, 2)]
+    assert held(pair.sides[1].store, tangle).keys() == {message.id for message in messages[:3]}
+
+
+def test_a_peer_that_opens_twice_and_takes_up_both_answers_is_served() -> None:
+    """Real peers do: any record that they add makes them say phase 1 again, and they answer every phase 2."""
+    messages = feed(4)
+    tangle = messages[0].id
+    pair = phase_pair(*_stores(messages, [], ("all", "all")))
+    answerer = pair.sides[1]
+    pair.deliver(1, phases.encode(Have(tangle, Range(0, 4))))
+    for message in (_ACCOUNT, *messages[:2]):
+        answerer.store.add(message, tangle if message is not _ACCOUNT else _ACCOUNT.id)
+    pair.deliver(1, phases.encode(Have(tangle, Range(0, 4))))
+    pair.deliver(1, phases.encode(Messages(tangle, tuple(message.raw for message in messages[:3]))))
+    assert not answerer.session.is_idle
+    bloom = pair.sides[0].session._exchange.filter_for(tangle, 0, EMPTY)
+    pair.deliver(1, phases.encode(WantAndFilter(tangle, bloom, EMPTY)))
+    assert [phase for _, phase in _phases(pair)] == [2, 2, 4]
+    assert not answerer.ignored
 
 
 def test_a_side_that_had_nothing_goes_on_with_filters_where_the_peer_does() -> None:

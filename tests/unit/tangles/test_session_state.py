@@ -45,6 +45,12 @@ def test_invariants_are_noticed() -> None:
     wanting.own_want = Range(0, 3)
     with pytest.raises(AssertionError, match="wanted"):
         wanting.check()
+    superseded = Run(Role.OPENER)
+    superseded.said, superseded.superseded = 1, True
+    superseded.check()
+    superseded.said = 3
+    with pytest.raises(AssertionError, match="anew"):
+        superseded.check()
 
 
 def test_a_new_channel_has_nothing() -> None:

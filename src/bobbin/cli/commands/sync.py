@@ -146,8 +146,7 @@ def _show(out: Output, asked: Asked, ran: Ran, shown: "_Shown") -> ExitCode:
         value["peer_name"] = ran.elsewhere.name
     out.result(value | shown.value(ran, recording), *shown.lines(out, ran))
     _say_rest(out, ran.report, recording, dry_run=asked.dry_run, wants_statement=asked.statement)
-    told = {*(one.record for one in ran.report.explained), *ran.arrived.values()}
-    unexplained = len(told) + len(ran.unknown) < len(asked.explain)
+    unexplained = not {*ran.wanted} <= {one.record for one in ran.report.explained}
     for sentence in exchange_text.hints(ran.report, asked.folder, ran.other, unexplained=unexplained):
         out.warn(sentence)
     code = exchange_text.code_of(ran.report)
@@ -192,6 +191,8 @@ class _Shown(Struct, frozen=True, kw_only=True):
             value["unknown"] = ran.unknown
         if ran.arrived:
             value["arrived"] = ran.arrived
+        if ran.several:
+            value["several"] = {place: [*found] for place, found in ran.several.items()}
         return value
 
     def lines(self, out: Output, ran: Ran) -> list[str]:
@@ -202,6 +203,8 @@ class _Shown(Struct, frozen=True, kw_only=True):
             lines += ["", *exchange_text.state(out, report.agreed)]
         if self.ledger:
             lines += ["", *exchange_text.ledger(out, report)]
+        for place, found in ran.several.items():
+            lines += ["", *exchange_text.several(out, place, found)]
         for one, told in zip(report.explained, ran.told, strict=True):
             lines += ["", *exchange_text.explained(out, one, told)]
         for place, record in ran.arrived.items():

@@ -58,7 +58,7 @@ FROM tangle t LEFT JOIN member b ON b.tangle = t.number GROUP BY t.number ORDER 
 """
 PLEXES: Final = """
 SELECT r.id, r.raw FROM fact f CROSS JOIN record r ON r.id = f.id
-WHERE f.id > ? AND f.kind = 2 AND f.place IN (SELECT id FROM place WHERE app = ?)
+WHERE f.id > ? AND f.id <= ? AND f.kind = 2 AND f.place IN (SELECT id FROM place WHERE app = ?)
 AND NOT EXISTS (SELECT 1 FROM message WHERE record = f.id) ORDER BY f.id
 """
 _ALIKE: Final = """
@@ -232,9 +232,9 @@ def ghosts(connection: apsw.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT root, ghosts FROM tangle WHERE ghosts <> '[]' ORDER BY root"))
 
 
-def plexes(connection: apsw.Connection, number: StoreRecordId) -> Iterator[StoredRecord]:
-    """The records above a number that may be messages, in commit order."""
-    for record, raw in connection.execute(PLEXES, (number, profile.TANGLE_APP)):
+def plexes(connection: apsw.Connection, after: StoreRecordId, last: StoreRecordId) -> Iterator[StoredRecord]:
+    """The records above one number, up to another, that may be messages, in commit order."""
+    for record, raw in connection.execute(PLEXES, (after, last, profile.TANGLE_APP)):
         yield StoredRecord(StoreRecordId(record), coding.hash_of_raw(raw), raw)
 
 

@@ -103,9 +103,9 @@ class SqliteTangleView:
         """Every tangle that has ghosts, with its registry as text."""
         return self._now(lambda: tangle_rows.ghosts(self._connection))
 
-    def plexes(self, after: StoreRecordId) -> Iterator[StoredRecord]:
-        """The records above a number that may be messages, in commit order."""
-        return self._moment.walk(lambda connection: tangle_rows.plexes(connection, after))
+    def plexes(self, after: StoreRecordId, last: StoreRecordId) -> Iterator[StoredRecord]:
+        """The records above one number, up to another, that may be messages, in commit order."""
+        return self._moment.walk(lambda connection: tangle_rows.plexes(connection, after, last))
 
     def waiting(self) -> Iterator[tuple[StoredRecord, str]]:
         """The records that wait, in commit order, with the reason of each."""

@@ -139,13 +139,24 @@ def test_what_nobody_has_is_said_after_the_exchange(
     assert (value["unknown"], value["explained"], value["fixed_point"]) == (["//u//ding//no"], [], True)
 
 
-def test_the_newest_of_a_coordinate_is_the_newest_of_both_sides(
+def test_of_a_coordinate_the_newest_of_each_side_is_explained(
     filled: Path, other: Path, texts: dict[str, Path], cli: Cli
 ) -> None:
     newer = cli("put", other, *PLACE, "-", stdin=b"newer").text.strip()
-    value = cli("sync", filled, other, "--policy", texts["ding"], "--explain", "//u//ding//links/1", "--json").json
-    assert [one["record"] for one in value["explained"]] == [newer]
+    place = "//u//ding//links/1"
+    arguments = ("sync", filled, other, "--policy", texts["ding"], "--explain", place)
+    words = cli(*arguments, "--dry-run", "--full")
+    at = words.lines.index(f"{place}: the two sides had different records there; each is explained, the newest first")
+    assert words.lines[at + 1 : at + 3] == [f"  {newer}", f"  {PLEX_1}"]
+    assert f"{newer}: received; both sides have it" in words.lines
+    assert f"{PLEX_1}: sent; both sides have it" in words.lines
+    value = cli(*arguments, "--explain", PLEX_1, "--json").json
+    assert [one["record"] for one in value["explained"]] == [newer, PLEX_1], "and none twice"
+    assert value["several"] == {place: [newer, PLEX_1]}
     assert value["explained"][0]["own_texts"] == {"own-selector": str(texts["ding"])}
+    # From now on both have the same there, and nothing is left to be told apart.
+    again = cli(*arguments, "--json").json
+    assert ([one["record"] for one in again["explained"]], "several" in again) == ([newer], False)
 
 
 def test_rules_are_cited_by_files_that_the_user_has(

@@ -79,6 +79,6 @@ def test_places_and_names(store: SqliteStore) -> None:
 def test_looking_for_records_that_may_be_messages_walks_no_table(store: SqliteStore, database: Database) -> None:
     put(store, MOOT, FIRST)
     with database() as connection:
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {tangle_rows.PLEXES}", (0, "pzp"))]
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {tangle_rows.PLEXES}", (0, 9, "pzp"))]
     assert any("message_by_record" in step for step in plan), plan
     assert not any(step.startswith("SCAN") for step in plan), plan
