@@ -127,8 +127,9 @@ def same_roots(status: Any) -> bool:  # noqa: ANN401 -- JSON
     )
 
 
-def join(processes: Processes, folder: Path) -> Ended:
-    """Invite and take in one more node; it is not started."""
+def join(processes: Processes, folder: Path, *more: str) -> Ended:
+    """Invite and take in one more node, with more options; it is not started."""
     token = bobbin("cluster", "invite", processes.folders[0]).text.strip()
     port = free_ports(1)[0]
-    return bobbin("cluster", "join", folder, "--token", token, "--listen", f"tls:127.0.0.1:{port}", "--seconds", "60")
+    place = f"tls:127.0.0.1:{port}"
+    return bobbin("cluster", "join", folder, "--token", token, "--listen", place, "--seconds", "60", *more)

@@ -24,13 +24,13 @@ from bobbin.cli.commands.cluster import (
     cluster_invite,
     cluster_join,
     cluster_put,
-    cluster_remove,
     cluster_scan,
     cluster_serve,
     cluster_snapshot,
     cluster_status,
-    cluster_transfer,
 )
+from bobbin.cli.commands.cluster_change import cluster_promote, cluster_remove, cluster_replace, cluster_transfer
+from bobbin.cli.commands.cluster_rotate import cluster_rotate
 from bobbin.cli.commands.compact import compact
 from bobbin.cli.commands.export import export
 from bobbin.cli.commands.facts import facts
@@ -269,6 +269,9 @@ _add(cluster, "serve", cluster_serve)
 _add(cluster, "status", cluster_status)
 _add(cluster, "transfer", cluster_transfer)
 _add(cluster, "remove", cluster_remove)
+_add(cluster, "promote", cluster_promote)
+_add(cluster, "replace", cluster_replace)
+_add(cluster, "rotate", cluster_rotate)
 _add(cluster, "snapshot", cluster_snapshot)
 _add(cluster, "put", cluster_put)
 _add(cluster, "get", cluster_get)

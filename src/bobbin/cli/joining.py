@@ -44,9 +44,9 @@ def prepared(folder: Path) -> AbstractContextManager[None]:
 
 
 async def join_cluster(
-    node: "NewNode", invitation: "Invitation", seconds: float, *, via: str | None = None
+    node: "NewNode", invitation: "Invitation", seconds: float, *, via: str | None = None, wants_vote: bool = True
 ) -> "KnownMembers":
-    """Have a node taken in by those that are known; returns who is known then.
+    """Have a node taken in by those that are known; returns who is known then. Without ``wants_vote`` it listens.
 
     Raises ``TokenRefused`` and ``NotAccepted``, and then nothing was done; else ``Undecided``.
     """
@@ -59,7 +59,9 @@ async def join_cluster(
     for own in (invited, node.own):
         try:
             async with ClusterClient(invitation.known(via), own=own, seconds=seconds) as client:
-                return await client.add(node.own.certificate, node.address, node.operator.certificate)
+                return await client.add(
+                    node.own.certificate, node.address, node.operator.certificate, wants_vote=wants_vote
+                )
         except ResourceError as error:
             failures.append(error)
     if all(isinstance(one, ClosedByNode) for one in failures):

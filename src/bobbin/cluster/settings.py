@@ -31,6 +31,8 @@ class RaftConfig(Struct, frozen=True, kw_only=True):
     """Least bias for the tie-break to have an effect. It shortens a timeout, and never refuses a vote."""
     snapshot_threshold: int = 10_000
     """Entries in the log that allow a compaction."""
+    snapshot_threshold_bytes: int = 256 * MB
+    """Bytes of entries after the last snapshot that allow one as well, however few they are. Half of it may stay."""
     snapshot_trailing_logs: int = 100
     snapshot_chunk_size: int = MB
     snapshot_max_memory: int = 256 * MB
@@ -52,6 +54,8 @@ class RaftConfig(Struct, frozen=True, kw_only=True):
     """Of one message; a single larger entry still travels alone."""
     appends_in_flight_max: int = 8
     """Messages with entries on their way to one follower."""
+    append_in_flight_bytes_max: int = 8 * MB
+    """Of their entries. While so much is on its way to one follower, no further message leaves for it."""
     command_bytes_max: int = 3 * MB
     """A compare-and-swap of the key-value table holds two values of up to 1 MB, a key and a session."""
     proposals_waiting_max: int = 100_000
@@ -97,6 +101,7 @@ class RaftConfig(Struct, frozen=True, kw_only=True):
 _POSITIVE: Final = (
     "rpc_timeout",
     "snapshot_threshold",
+    "snapshot_threshold_bytes",
     "snapshot_chunk_size",
     "snapshot_max_memory",
     "snapshot_transfer_timeout_ms",
@@ -107,6 +112,7 @@ _POSITIVE: Final = (
     "append_entries_max",
     "append_bytes_max",
     "appends_in_flight_max",
+    "append_in_flight_bytes_max",
     "command_bytes_max",
     "proposals_waiting_max",
     "reads_waiting_max",

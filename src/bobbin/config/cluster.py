@@ -6,6 +6,7 @@
     ├── cluster.toml    which cluster, where the node listens, how it is set; its presence makes the folder complete
     ├── node.key        0600, one line: the private key of the node
     ├── operator.key    0600, one line: the private key by which this folder's owner asks other nodes
+    ├── *.key.next      0600, while a key is being changed (``rotation``): the one that comes
     ├── members.json    who is known: certificates and addresses; the node keeps it up to date
     ├── log/            the log and the snapshots
     ├── begun           says that there is a log; the node does not start without it any more
@@ -274,7 +275,7 @@ def read_folder(folder: Path) -> NodeFolder:
         raise UsageError(f"{folder} holds a node of each of several shards; name one of them, such as {folder / 's0'}")
     if not layout.is_complete():
         raise UsageError(f"there is no node of a cluster in {folder}; `bobbin cluster init {folder}` makes one")
-    own, operator = _read_key(layout.node_key), _read_key(layout.operator_key)
+    own, operator = read_key(layout.node_key), read_key(layout.operator_key)
     known = KnownMembers.decode(layout.members.read_bytes())
     findings = Findings()
     table = read_table(layout.settings, Sources(), findings)
@@ -385,10 +386,11 @@ def create_key(file: Path) -> Credentials:
     """A new key, durable; one that is there already is used."""
     if not file.exists():
         durable.write_private(file, secrets.token_hex(32).encode() + b"\n")
-    return _read_key(file)
+    return read_key(file)
 
 
-def _read_key(file: Path) -> Credentials:
+def read_key(file: Path) -> Credentials:
+    """The key of a file that nobody else can read. Raises ``KeyFileError``."""
     try:
         seed = bytes.fromhex(read_private(file).decode("ascii").strip())
         identity = Identity(seed)

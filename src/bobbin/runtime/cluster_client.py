@@ -7,9 +7,8 @@ when time is up is said to be so: ``OutcomeUnknown``.
 """
 
 import asyncio
-import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,10 +23,9 @@ from bobbin.runtime import cluster_links
 from bobbin.runtime.cluster_certificate import Credentials
 from bobbin.runtime.cluster_links import Purpose
 from bobbin.runtime.cluster_members import KnownMembers
-from bobbin.runtime.cluster_requests import LOST, STOPPING, TIMED_OUT
-from bobbin.transport.base import Route, TransportError
-from bobbin.transport.flow import Flow, FlowStream
-from bobbin.wire.address import Address, Scheme
+from bobbin.runtime.cluster_requests import LOST, STOPPING, TIMED_OUT, TOO_FEW
+from bobbin.transport.base import TransportError
+from bobbin.transport.flow import FlowStream
 from bobbin.wire.cluster import client as messages
 from bobbin.wire.cluster.client import Answer, Done, Joined, Rejected, Report, Request, Row, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome
@@ -58,6 +56,8 @@ _AGAIN: Final = frozenset(
 )
 """Refusals after which another attempt, perhaps elsewhere, makes sense."""
 
+_SOON: Final = frozenset({Why.NOT_CAUGHT_UP.value, TOO_FEW})
+"""Refusals of a change that nodes which come up take back."""
 _HERE: Final = NodeId("")
 
 T = TypeVar("T", bound=Answer)
@@ -323,9 +323,12 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         """Hand leadership to another voter."""
         await self._ask(Done, lambda number: messages.Transfer(number, target), is_repeatable=False)
 
-    async def add(self, certificate: bytes, address: str, operator: bytes = b"") -> KnownMembers:
-        """Take a node in; returns who is known then."""
-        joined = await self._ask(Joined, lambda number: messages.Add(number, certificate, address, operator))
+    async def add(
+        self, certificate: bytes, address: str, operator: bytes = b"", *, wants_vote: bool = True
+    ) -> KnownMembers:
+        """Take a node in; returns who is known then. Without ``wants_vote`` it listens until somebody has it vote."""
+        kind = messages.Add if wants_vote else messages.AddListener
+        joined = await self._ask(Joined, lambda number: kind(number, certificate, address, operator))
         return KnownMembers.decode(joined.members)
 
     async def invite(self, certificate: bytes, expires_ms: int) -> None:
@@ -339,6 +342,26 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
     async def remove(self, node: NodeId) -> None:
         """Put a node out."""
         await self._ask(Done, lambda number: messages.Remove(number, node), is_repeatable=False)
+
+    async def replace(self, additions: Sequence[NodeId], removals: Sequence[NodeId]) -> None:
+        """Have these vote and those not, in one joint change; what is so already is done already.
+
+        Waits until the new ones have caught up and enough of those who would vote then answer, or time is up.
+        """
+        deadline = self._loop.time() + self._seconds
+        while True:
+            try:
+                await self._ask(Done, lambda number: messages.Replace(number, tuple(additions), tuple(removals)))
+            except NotAccepted as error:
+                if error.why not in _SOON or self._loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                return
+
+    async def renew(self, certificate: bytes, *, replaces: bytes) -> None:
+        """Let an operator go on under another certificate."""
+        await self._ask(Done, lambda number: messages.Renew(number, certificate, replaces))
 
     async def snapshot(self, node: NodeId | None = None) -> Index:
         """Have a node write a snapshot and cut its log; returns what the snapshot stands in for."""
@@ -524,7 +547,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             return known
         if self._socket is not None and node == self._here:
             try:
-                stream = await _dial_socket(self._socket)
+                stream = await cluster_links.dial_socket(self._socket)
             except TransportError:
                 if self._own is None or node not in self._known.directory.members:
                     raise
@@ -573,19 +596,3 @@ class _Unreached(TransportError):
 
     def __init__(self, error: TransportError) -> None:
         super().__init__(str(error), retry=error.retry)
-
-
-async def _dial_socket(path: Path) -> FlowStream:
-    flow = Flow()
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            # By way of its folder: the path of a socket may have about a hundred bytes only.
-            short = f"/proc/self/fd/{folder}/{path.name}"
-            await asyncio.get_running_loop().create_unix_connection(lambda: flow, short)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise TransportError(f"no node answers at {path}: {error.strerror or error}", retry=True) from error
-    address = Address(scheme=Scheme.UNIX, path=str(path))
-    return FlowStream(flow, Route(address=address, remote="this machine", origin="local", loopback=True))

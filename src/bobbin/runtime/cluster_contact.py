@@ -53,10 +53,13 @@ class Contact:
                 self._log.debug("nobody-asked", detail=str(error))
 
     def _has_news(self) -> bool:
-        """Whether what the others know of this node is not what it is."""
+        """Whether what the others know of this node is not what it is.
+
+        That another key is to come is none: as long as this one is in use, it is the one that counts first.
+        """
         member = self._node.directory.members.get(self._node.node)
         return member is not None and (
-            member.address != self._node.settings.address or member.certificates != (self._own.certificate,)
+            member.address != self._node.settings.address or member.certificate != self._own.certificate
         )
 
     async def _learn(self) -> None:

@@ -9,11 +9,13 @@ and gossip bear the loss of any message, and a message that waited for long is o
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 from typing import Final, TypeAlias, cast
 
@@ -31,7 +33,7 @@ from bobbin.transport.certificate import fingerprint_of
 from bobbin.transport.flow import CLOSE_SECONDS, Flow, FlowStream
 from bobbin.transport.listen import BACKLOG, Handshakes, Refused, Secure, Shown, SocketListener
 from bobbin.wire import address as addresses
-from bobbin.wire.address import Address
+from bobbin.wire.address import Address, Scheme
 
 QUEUE_BYTES_MAX: Final = 16 * 1024 * 1024
 """What may wait for one peer."""
@@ -141,6 +143,23 @@ async def dial(own: Credentials, address: str, expected: Sequence[bytes], purpos
         verified=True,
     )
     return FlowStream(flow, route)
+
+
+async def dial_socket(path: Path) -> FlowStream:
+    """A channel to a node of this machine, as its operator. ``TransportError`` where none answers."""
+    flow = Flow()
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # By way of its folder: the path of a socket may have about a hundred bytes only.
+            short = f"/proc/self/fd/{folder}/{path.name}"
+            await asyncio.get_running_loop().create_unix_connection(lambda: flow, short)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise TransportError(f"no node answers at {path}: {error.strerror or error}", retry=True) from error
+    address = Address(scheme=Scheme.UNIX, path=str(path))
+    return FlowStream(flow, Route(address=address, remote="this machine", origin="local", loopback=True))
 
 
 class LinkCounts(Struct, kw_only=True):

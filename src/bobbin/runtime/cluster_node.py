@@ -53,7 +53,7 @@ from bobbin.runtime.cluster_settings import ClusterSettings
 from bobbin.runtime.cluster_snapshots import SnapshotWork
 from bobbin.runtime.cluster_state import State
 from bobbin.store.raft_storage import RaftStorage
-from bobbin.wire.cluster.client import Add, Answer, Invite, Members, Report, Request
+from bobbin.wire.cluster.client import Answer, Operation, Report, Request
 
 TIDY_SECONDS: Final = 0.5
 ALARMS_MAX: Final = 100
@@ -521,7 +521,7 @@ class ClusterNode:
         member = None if node is None else self._directory.members.get(node)
         return None if member is None else member.address
 
-    def operate(self, port: Port, request: Add | Invite | Members) -> None:
+    def operate(self, port: Port, request: Operation) -> None:
         """What takes several steps."""
         self.operations.begin(port, request)
 

@@ -1,9 +1,10 @@
-"""What takes several entries of the log: taking a node in, inviting one, changing a key; and what a leader tidies up.
+"""What takes several entries of the log: taking nodes in, inviting and replacing them, changing keys; and tidying up.
 
 A node is taken in by these steps, each of which may be done again: its certificate and address are written into the
 table, so that every node knows it before it is named, and with that the invitation counts for this node alone; it
 becomes a learner; the invitation is taken back; and when it has caught up it becomes a voter. A node that is no member
-of the configuration any more loses its entry, and with it every channel.
+of the configuration any more loses its entry, and with it every channel. A node that was taken in to listen becomes a
+voter when somebody says so: alone, or in the place of others by one joint change.
 
 What always holds: a key that is somebody's already becomes nobody else's, and what stands in the table about a caller
 is never written over with something else. For that a leader first has an entry of its own done, so that its table holds
@@ -23,7 +24,7 @@ from bobbin.cluster.identity import node_id_of
 from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.effects import Role, Why
 from bobbin.cluster.raft.entries import Configuration
-from bobbin.cluster.raft.events import AddLearner, PromoteLearner
+from bobbin.cluster.raft.events import AddLearner, JointChange, PromoteLearner
 from bobbin.errors import BobbinError, IntegrityError, UsageError
 from bobbin.runtime import cluster_certificate
 from bobbin.runtime.cluster_members import (
@@ -38,10 +39,23 @@ from bobbin.runtime.cluster_members import (
     member_key,
 )
 from bobbin.runtime.cluster_port import Port
-from bobbin.runtime.cluster_requests import INVALID, NOT_ALLOWED, Gathered, NotDone, Requests
+from bobbin.runtime.cluster_requests import INVALID, NOT_ALLOWED, TOO_FEW, Gathered, NotDone, Requests
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State, commands_of, delete_entry, put_entry
-from bobbin.wire.cluster.client import Add, Answer, Done, Invite, Joined, Members, Rejected, Unknown
+from bobbin.wire.cluster.client import (
+    Add,
+    AddListener,
+    Answer,
+    Done,
+    Invite,
+    Joined,
+    Members,
+    Operation,
+    Rejected,
+    Renew,
+    Replace,
+    Unknown,
+)
 
 _RETRY_SECONDS: Final = 0.05
 """Between attempts while something else is under way."""
@@ -51,6 +65,9 @@ _NOTHING: Final = RESERVED + b"nothing"
 
 class Leading(Protocol):
     """A node, as far as it is looked at here."""
+
+    @property
+    def node(self) -> NodeId: ...
 
     @property
     def state(self) -> State: ...
@@ -103,7 +120,7 @@ class Operations:
         self._is_tidying = False
         self._seeding: Final = asyncio.Lock()
 
-    def begin(self, port: Port, request: Add | Invite | Members) -> None:
+    def begin(self, port: Port, request: Operation) -> None:
         """Start on what a client asks for; it is answered when it is done."""
         if isinstance(request, Members):
             port.answer(Joined(request.number, self.known().encode()))
@@ -126,14 +143,19 @@ class Operations:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _operate(self, port: Port, request: Add | Invite) -> None:
+    async def _operate(self, port: Port, request: Add | Invite | Renew | Replace) -> None:
         answer: Answer
         try:
             async with asyncio.timeout(self._bounds.answer_seconds_max):
-                if isinstance(request, Add):
-                    answer = await self._add(port, request)
-                else:
-                    answer = await self._invite(request)
+                match request:
+                    case Add():
+                        answer = await self._add(port, request)
+                    case Invite():
+                        answer = await self._invite(request)
+                    case Renew():
+                        answer = await self._renew(request)
+                    case Replace():
+                        answer = await self._replace(request)
         except NotDone as error:
             answer = msgspec.structs.replace(error.answer, number=request.number)
         except TimeoutError:
@@ -157,9 +179,7 @@ class Operations:
         if present == self._wanted(present, request, port.certificate) and node in self._node.configuration.members:
             return Joined(request.number, self.known().encode())
         if self._node.role is not Role.LEADER:
-            leader = self._node.leader
-            text = "this node does not lead"
-            return Rejected(request.number, Why.NOT_LEADER.value, text, leader, self._node.address_of(leader))
+            return self._not_leading(request.number)
         used = {cluster_certificate.public_key(one) for one in (request.certificate, request.operator) if one}
         if (invitation := _invitation(port, self._table)) is not None:
             used.add(_key_of(invitation))
@@ -180,6 +200,11 @@ class Operations:
             self._adding.discard(node)
             self._using.difference_update(used)
         return Joined(request.number, self.known().encode())
+
+    def _not_leading(self, number: int) -> Rejected:
+        leader = self._node.leader
+        text = "this node does not lead"
+        return Rejected(number, Why.NOT_LEADER.value, text, leader, self._node.address_of(leader))
 
     @property
     def _table(self) -> Directory:
@@ -204,6 +229,11 @@ class Operations:
                 return "this invitation has been used"
             if node in directory.members and invitation.member is None:
                 return "an invitation is for a new node"
+        present = directory.members.get(node)
+        is_next = present is not None and port.certificate is not None and port.certificate == present.next_certificate
+        if present is not None and is_next and request.certificate not in present.certificates:
+            # The node itself still speaks with the key before. If this one gave way, the folder would have no key left.
+            return "the key that was announced last is not in use yet; start the node with it first"
         public = cluster_certificate.public_key(request.certificate)
         keys = {cluster_certificate.public_key(caller.certificate): caller for caller in directory.callers.values()}
         if directory.keys.get(public, node) != node or public in keys:
@@ -221,7 +251,8 @@ class Operations:
     def _wanted(present: Member | None, request: Add, shown: bytes | None) -> Member:
         """What is to stand in the table about a node."""
         if present is None:
-            return Member(certificate=request.certificate, address=request.address)
+            wants_vote = not isinstance(request, AddListener)
+            return Member(certificate=request.certificate, address=request.address, wants_vote=wants_vote)
         if request.certificate == present.certificate:
             # The key that is in use; one that was announced is still to come.
             return msgspec.structs.replace(present, address=request.address)
@@ -264,6 +295,76 @@ class Operations:
             self._using.discard(public)
         return Done(request.number, self._node.state.index)
 
+    async def _renew(self, request: Renew) -> Answer:
+        """The new key first, then without the old one: whatever is cut off in between is finished by asking again."""
+        new, old = (cluster_certificate.public_key(one) for one in (request.certificate, request.replaces))
+        if self._node.role is not Role.LEADER:
+            return self._not_leading(request.number)
+        if {new, old} & self._using:
+            return Rejected(request.number, Why.CHANGE_PENDING.value, "something else is under way with this key")
+        self._using.update((new, old))
+        try:
+            await self._catch_up()
+            callers = {_key_of(caller): caller for caller in self._table.callers.values()}
+            before, after = callers.get(old), callers.get(new)
+            if any(one is not None and one.rights is not Rights.OPERATOR for one in (before, after)):
+                return Rejected(request.number, NOT_ALLOWED, "a key that is not an operator's is not renewed")
+            if before is None:
+                if after is not None:
+                    return Done(request.number, self._node.state.index)
+                return Rejected(request.number, NOT_ALLOWED, "the key that is to be replaced is no operator's")
+            wanted = msgspec.structs.replace(before, certificate=request.certificate)
+            if new == old or new in self._table.keys or after not in (None, wanted):
+                return Rejected(request.number, NOT_ALLOWED, "the new key is known already")
+            await self._do([_put_caller(wanted), delete_entry(caller_key(before.certificate))])
+        finally:
+            self._using.difference_update((new, old))
+        return Done(request.number, self._node.state.index)
+
+    # ---- replacing --------------------------------------------------------------------------------------------------
+
+    async def _replace(self, request: Replace) -> Answer:
+        """Have some vote instead of others. Answered when the joint configuration is left again, or was not needed."""
+        additions, removals = set(request.additions), set(request.removals)
+        if not additions | removals or additions & removals:
+            return Rejected(request.number, INVALID, "a change names nodes that come or go, and none of them twice")
+        while True:
+            await self._come_to_rest()
+            configuration = self._node.configuration
+            voters = set(configuration.voters)
+            coming, going = additions - voters, removals & set(configuration.members)
+            if not coming and not going and self._node.is_settled and not configuration.is_joint:
+                return Done(request.number, self._node.state.index)
+            if self._node.role is not Role.LEADER:
+                return self._not_leading(request.number)
+            if (why := self._why_not_replace(coming, going, voters)) is not None:
+                return Rejected(request.number, why[0], why[1])
+            event = JointChange(self._requests.next_request(), tuple(sorted(coming)), tuple(sorted(going)))
+            await self._change(event)
+
+    async def _come_to_rest(self) -> None:
+        """Wait until no change of the members is under way; a leader brings each to its end by itself."""
+        while self._node.role is Role.LEADER and (  # noqa: ASYNC110 -- soon, or never
+            not self._node.is_settled or self._node.configuration.is_joint
+        ):
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _why_not_replace(self, coming: set[NodeId], going: set[NodeId], voters: set[NodeId]) -> tuple[str, str] | None:
+        """What speaks against a change that would be begun: once begun, it can only go forward."""
+        learners = set(self._node.configuration.learners)
+        if strangers := coming - learners:
+            return Why.UNKNOWN_NODE.value, f"there is no node {min(strangers)} in the configuration"
+        if listening := going & learners:
+            return INVALID, f"{min(listening)} only listens; remove it, which needs nobody in its place"
+        late = [node for node in sorted(coming) if (lag := self._node.lag_of(node)) is None or lag > self._lag_max]
+        if late:
+            return Why.NOT_CAUGHT_UP.value, f"{late[0]} does not answer, or has not caught up"
+        after = (voters | coming) - going
+        there = [node for node in after if node == self._node.node or self._node.lag_of(node) is not None]
+        if len(there) <= len(after) // 2:
+            return TOO_FEW, f"of the {len(after)} that would vote then, {len(there)} answer"
+        return None
+
     async def _catch_up(self) -> None:
         """Wait until the table holds whatever stands in the log now."""
         await self._propose([delete_entry(_NOTHING)])
@@ -283,7 +384,7 @@ class Operations:
         self._requests.propose(gathered, commands)
         await gathered.wait()
 
-    async def _change(self, event: AddLearner | PromoteLearner) -> None:
+    async def _change(self, event: AddLearner | PromoteLearner | JointChange) -> None:
         """Change the configuration; wait where another change is under way."""
         gathered = Gathered(1)
         self._requests.change(gathered, 0, event)

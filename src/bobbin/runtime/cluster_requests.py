@@ -23,6 +23,7 @@ from bobbin.cluster.raft.entries import Entry
 from bobbin.cluster.raft.events import (
     AddLearner,
     Event,
+    JointChange,
     PromoteLearner,
     Propose,
     Read,
@@ -48,6 +49,8 @@ INVALID: Final = "invalid"
 LOST: Final = "lost"
 TIMED_OUT: Final = "timed-out"
 STOPPING: Final = "stopping"
+TOO_FEW: Final = "too-few"
+"""Of those who would vote after a change, too few answer now."""
 _PROPOSAL_MAX: Final = 1_000
 """Writes of one proposal, which the machine takes or refuses: what has room must not fall with what has none."""
 
@@ -89,7 +92,7 @@ class Core(Protocol):
         """How this node sees the cluster."""
         ...
 
-    def operate(self, port: "Port", request: "client.Add | client.Invite | client.Members") -> None:
+    def operate(self, port: "Port", request: client.Operation) -> None:
         """Do something that takes several steps."""
         ...
 
@@ -215,7 +218,7 @@ class Requests:
                 asked = next(self._numbers)
                 self._snapshots[asked] = port, number
                 self._core.feed(SnapshotWanted(asked))
-            case client.Add() | client.Invite() | client.Members():
+            case client.Add() | client.Invite() | client.Members() | client.Renew() | client.Replace():
                 self._core.operate(port, request)
             case _:
                 raise AssertionError("the others are taken before")
@@ -271,7 +274,9 @@ class Requests:
         self._readers.append((Confirmed(done), _NOTHING_READ))
         self._gather()
 
-    def change(self, waiter: Waiter, number: int, event: AddLearner | PromoteLearner | RemoveNode) -> None:
+    def change(
+        self, waiter: Waiter, number: int, event: AddLearner | PromoteLearner | RemoveNode | JointChange
+    ) -> None:
         """A change of the configuration, answered when it is committed."""
         self._proposed[event.request] = [(waiter, number)]
         self._core.feed(event)

@@ -9,6 +9,7 @@ from msgspec import structs
 from bobbin.cluster.identity import Identity
 from bobbin.cluster.names import Index, NodeId
 from bobbin.runtime.cluster_certificate import make
+from bobbin.runtime.cluster_client import ClusterClient
 from bobbin.runtime.cluster_contact import Contact
 from bobbin.runtime.cluster_members import Caller, Directory, KnownMembers, Member, Rights
 from bobbin.runtime.log import make_log
@@ -28,6 +29,26 @@ def test_a_node_with_another_address_tells_the_leader(tmp_path: Path) -> None:
             await until(lambda: node.address_of(place.id) == "tls:localhost:4795")
             await until(lambda: not contact._has_news())
             await contact.close()
+
+    asyncio.run(run())
+
+
+def test_a_key_that_is_to_come_is_no_news(tmp_path: Path) -> None:
+    """The node goes on with the one it has, and has nothing to say about it."""
+
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            place = next(place for place in nodes.places if place.node is not leader)
+            new = make(Identity(bytes([68]) * 32))
+            async with ClusterClient(nodes.known, own=place.own, seconds=10) as itself:
+                await itself.add(new.certificate, place.address)
+            await until(lambda: place.running.directory.member_of(new.certificate) == place.id)
+            old = Contact(place.running, place.own, make_log(output=place.log), look_seconds=60)
+            started = Contact(place.running, new, make_log(output=place.log), look_seconds=60)
+            assert (old._has_news(), started._has_news()) == (False, True)
+            await old.close()
+            await started.close()
 
     asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -203,5 +204,28 @@ def test_a_link_to_nobody_says_why_and_hurries_when_told() -> None:
         assert told
         assert None not in told
         await link.close()
+
+    asyncio.run(run())
+
+
+def test_a_node_of_this_machine_is_reached_by_a_path_of_any_length(tmp_path: Path) -> None:
+    """The path of a socket has about a hundred bytes; that of a folder may have many more."""
+    folder = tmp_path / ("f" * 200)
+    folder.mkdir()
+
+    async def run() -> None:
+        with pytest.raises(TransportError, match="no node answers"):
+            await cluster_links.dial_socket(folder / "node.sock")
+        short = folder.parent / "s"
+        short.symlink_to(folder)
+        taken: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        server = await asyncio.start_unix_server(lambda _, writer: taken.put_nowait(writer), short / "node.sock")
+        stream = await cluster_links.dial_socket(folder / "node.sock")
+        writer = await taken.get()
+        assert stream.route.loopback
+        await stream.close()
+        writer.close()
+        await writer.wait_closed()
+        server.close()
 
     asyncio.run(run())

@@ -1,6 +1,7 @@
 """What takes several entries of the log."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ from bobbin.runtime.cluster_members import Caller, KnownMembers, Member, Rights,
 from bobbin.runtime.cluster_port import Port
 from bobbin.runtime.cluster_state import put_entry
 from bobbin.wire.cluster.client import Add, Unknown
-from tests.support.clusters import OPERATOR, Nodes, cluster, until
+from tests.support.clusters import OPERATOR, Nodes, Place, cluster, free_ports, until
 
 _NEW = make(Identity(bytes([50]) * 32))
 _GUEST = make(Identity(bytes([60]) * 32))
@@ -266,6 +267,201 @@ def test_a_follower_says_who_leads(tmp_path: Path) -> None:
             async with only as client:
                 with pytest.raises(NotAccepted) as caught:
                     await client.add(_NEW.certificate, "tls:127.0.0.1:1")
+            assert caught.value.leader == leader.node
+
+    asyncio.run(run())
+
+
+# ---- an operator's key ----------------------------------------------------------------------------------------------
+
+
+def test_an_operator_goes_on_under_another_key(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client() as client:
+                await client.renew(_GUEST.certificate, replaces=OPERATOR.certificate)
+            await until(lambda: set(leader.directory.callers) == {_GUEST.certificate})
+            async with nodes.client(own=_GUEST, seconds=10) as guest:
+                index = leader.machine.last_index
+                # It was done, and nothing is written for asking again but what shows that this is so.
+                await guest.renew(_GUEST.certificate, replaces=OPERATOR.certificate)
+                assert leader.machine.last_index == index + 1
+                await guest.put(b"a", b"1")
+            async with nodes.client(seconds=0.5) as old:
+                with pytest.raises(BobbinError):
+                    await old.put(b"a", b"2")
+
+    asyncio.run(run())
+
+
+def test_a_key_is_renewed_by_operators_and_for_operators_and_with_a_new_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            await until(lambda: leader.state.says_who_is_known)
+            node = nodes.places[0].own
+            forged = bytearray(_NEW.certificate)
+            forged[-1] ^= 1
+            async with await _invited(nodes) as guest:
+                with pytest.raises(NotAccepted, match="for joining"):
+                    await guest.renew(_NEW.certificate, replaces=OPERATOR.certificate)
+            before = leader.directory
+            async with nodes.client(seconds=5) as client:
+                for certificate, replaces, why in (
+                    (_NEW.certificate, _identity(9).certificate, "is no operator's"),
+                    (_NEW.certificate, node.certificate, "is no operator's"),
+                    (_NEW.certificate, _GUEST.certificate, "not an operator's"),
+                    (_GUEST.certificate, OPERATOR.certificate, "not an operator's"),
+                    (node.certificate, OPERATOR.certificate, "known already"),
+                    (OPERATOR.certificate, OPERATOR.certificate, "known already"),
+                    (bytes(forged), OPERATOR.certificate, "signature"),
+                    (_NEW.certificate, b"x", "certificate"),
+                ):
+                    with pytest.raises(NotAccepted, match=why):
+                        await client.renew(certificate, replaces=replaces)
+            async with ClusterClient(nodes.known, own=node, seconds=5) as itself:
+                with pytest.raises(NotAccepted):
+                    await itself.renew(_NEW.certificate, replaces=OPERATOR.certificate)
+            assert leader.directory == before
+            assert not leader.operations._using
+
+    asyncio.run(run())
+
+
+# ---- replacing ------------------------------------------------------------------------------------------------------
+
+
+async def _listener(nodes: Nodes, folder: Path, number: int) -> Place:
+    """One more node, which listens."""
+    place = Place(folder / f"n{number}", number, free_ports(1)[0])
+    nodes.places.append(place)
+    async with nodes.client() as client:
+        known = await client.add(place.own.certificate, place.address, wants_vote=False)
+    await nodes.start(place, known=known, joins=True)
+    return place
+
+
+async def _caught_up(nodes: Nodes, place: Place) -> None:
+    await until(lambda: (leader := nodes.leader) is not None and leader.lag_of(place.id) == 0)
+
+
+@pytest.mark.slow
+def test_a_lost_node_is_replaced_and_there_is_a_majority_at_all_times(tmp_path: Path) -> None:
+    """CL-040: the old one is dead, writes go on all the while, and never do fewer than three vote."""
+
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            dead = next(place for place in nodes.places if place.node is not leader)
+            async with nodes.client() as client:
+                await client.put(b"a", b"0")
+                await nodes.stop(dead)
+                new = await _listener(nodes, tmp_path, 4)
+                await _caught_up(nodes, new)
+                # It has caught up, and a leader that tidies up leaves it where it is.
+                tidied = asyncio.get_running_loop().time() + 1.5
+                written = 0
+                while asyncio.get_running_loop().time() < tidied:
+                    written += 1
+                    await client.put(b"b", b"%d" % written)
+                assert leader.configuration.learners == (new.id,)
+                replaced = asyncio.create_task(client.replace([new.id], [dead.id]))
+                while not replaced.done():
+                    written += 1
+                    await client.put(b"b", b"%d" % written)
+                await replaced
+                assert (await client.get(b"b")).value == b"%d" % written
+                ids = tuple(sorted({place.id for place in nodes.places} - {dead.id}))
+                assert (leader.configuration.voters, leader.configuration.members) == (ids, ids)
+                assert leader.is_settled
+                index = leader.machine.last_index
+                await client.replace([new.id], [dead.id])
+                assert leader.machine.last_index - index <= 1, "what is so already is done already"
+                await until(lambda: dead.id not in leader.directory.members)
+                # One of the three may be down again, and the new one counts.
+                down = next(place for place in nodes.places if place.node not in (None, leader, new.node))
+                await nodes.stop(down)
+                await client.put(b"c", b"1")
+            lines = map(json.loads, nodes.place_of(leader).audit.read_text("utf-8").splitlines())
+            changes = [line["to"] for line in lines if line["kind"] == "configuration"]
+            sizes = [len(text.split(",")[0].split()) - 1 for text in changes]
+            assert set(sizes) == {3}
+            assert sum("outgoing" in text for text in changes) == 2, "in force, and committed"
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_whoever_leads_is_replaced_too_and_two_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            old = [nodes.place_of(leader), next(place for place in nodes.places if place.node is not leader)]
+            new = [await _listener(nodes, tmp_path, number) for number in (4, 5)]
+            for place in new:
+                await _caught_up(nodes, place)
+            async with nodes.client() as client:
+                await client.put(b"a", b"1")
+                await client.replace([place.id for place in new], [place.id for place in old])
+                for place in old:
+                    await nodes.stop(place)
+                await client.members()
+                await client.put(b"a", b"2")
+            after = await nodes.elected()
+            assert after.configuration.members == tuple(sorted(place.id for place in nodes.places if place.node))
+            await until(lambda: len(after.directory.members) == 3)
+
+    asyncio.run(run())
+
+
+def test_a_replacement_that_makes_no_sense_or_would_stop_everything_is_not_begun(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            mates = [place for place in nodes.places if place.node is not leader]
+            stranger = NodeId("f" * 32)
+            async with nodes.client(seconds=3) as client:
+                silent = (await client.add(_NEW.certificate, "tls:127.0.0.1:1", wants_vote=False)).directory
+                absent = _NEW.identity.node
+                assert not silent.members[absent].wants_vote
+                before = leader.configuration
+                for additions, removals, why in (
+                    ([], [], "come or go"),
+                    ([absent], [absent], "none of them twice"),
+                    ([stranger], [mates[0].id], "there is no node ffff"),
+                    ([], [absent], "only listens"),
+                    ([absent], [mates[0].id], "has not caught up"),
+                ):
+                    with pytest.raises(NotAccepted, match=why):
+                        await client.replace(additions, removals)
+            async with await _invited(nodes) as guest:
+                with pytest.raises(NotAccepted, match="for joining"):
+                    await guest.replace([], [mates[0].id])
+            await nodes.stop(mates[0])
+            await until(lambda: leader.lag_of(mates[0].id) is None)
+            async with nodes.client(seconds=3) as client:
+                # Two of three answer. Without one of those it would be one of two, and nothing would go on any more.
+                with pytest.raises(NotAccepted, match="of the 2 that would vote then, 1 answer"):
+                    await client.replace([], [mates[1].id])
+                assert leader.configuration == before
+                await client.replace([], [mates[0].id])
+                await client.put(b"a", b"1")
+
+    asyncio.run(run())
+
+
+def test_a_follower_does_not_replace_anybody(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            follower = next(place for place in nodes.places if place.node is not leader)
+            async with ClusterClient(nodes.known, socket=follower.folder / "node.sock", seconds=0.2) as client:
+                with pytest.raises(NotAccepted) as caught:
+                    await client.replace([], [follower.id])
+                assert caught.value.leader == leader.node
+                with pytest.raises(NotAccepted) as caught:
+                    await client.renew(_NEW.certificate, replaces=OPERATOR.certificate)
             assert caught.value.leader == leader.node
 
     asyncio.run(run())

@@ -314,7 +314,8 @@ def test_operators_requests_go_their_way() -> None:
     async def story() -> None:
         scene = _Scene()
         scene.take(client.Status(1), client.Transfer(2, _LEADER), client.Remove(3, _LEADER), client.Snapshot(4))
-        scene.take(client.Transfer(5, _LEADER), client.Snapshot(6), client.Members(7))
+        steps: list[client.Request] = [client.Members(7), client.Renew(8, b"", b""), client.Replace(9, (_LEADER,), ())]
+        scene.take(client.Transfer(5, _LEADER), client.Snapshot(6), *steps)
         transfer, remove, snapshot, again, refused = scene.core.heard
         assert isinstance(transfer, Transfer)
         assert isinstance(remove, RemoveNode)
@@ -335,7 +336,7 @@ def test_operators_requests_go_their_way() -> None:
         assert answers[4] == Done(4, 9)
         assert isinstance(answers[5], Rejected)
         assert isinstance(answers[6], Rejected)
-        assert scene.core.operated == [client.Members(7)]
+        assert scene.core.operated == steps
 
     _run(story)
 
@@ -343,10 +344,10 @@ def test_operators_requests_go_their_way() -> None:
 def test_an_invitation_is_for_joining_alone() -> None:
     async def story() -> None:
         scene = _Scene(rights=Rights.JOIN)
-        wanted = client.Add(2, b"c", "tls:h:1", b"")
-        scene.take(_put(1), wanted, client.Invite(3, b"c", 1), client.Remove(4, _LEADER), client.Status(5))
+        wanted = [client.Add(2, b"c", "tls:h:1", b""), client.AddListener(2, b"c", "tls:h:1", b"")]
+        scene.take(_put(1), *wanted, client.Invite(3, b"c", 1), client.Replace(4, (), ()), client.Renew(5, b"", b""))
         await scene.turn()
-        assert scene.core.operated == [wanted]
+        assert scene.core.operated == wanted
         assert scene.core.heard == []
         assert [answer.why for answer in scene.flow.answers if isinstance(answer, Rejected)] == ["not-allowed"] * 4
 

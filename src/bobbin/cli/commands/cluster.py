@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, find_node
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Limit
 from bobbin.cli.output import Json, Output, not_found, refused
 from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from bobbin.cli.cluster_view import Shown
-    from bobbin.cluster.names import NodeId
     from bobbin.config.cluster import NewNode, NodeFolder
     from bobbin.runtime.cluster_client import ClusterClient
     from bobbin.runtime.node_settings import Logging
@@ -54,10 +51,6 @@ Stale = Annotated[
     typer.Option(
         "--stale", metavar="", help="Read what one node has, which may be old; needs no majority.", show_default=False
     ),
-]
-TheNode = Annotated[
-    str,
-    typer.Argument(metavar="NODE", help="Node: its id, the beginning of it, or its address.", show_default=False),
 ]
 
 
@@ -176,9 +169,11 @@ def cluster_invite(
 
     async def invite(client: "ClusterClient", read: "NodeFolder") -> Invitation:
         await client.invite(cluster_certificate.make(Identity(seed)).certificate, expires_ms)
-        member = read.known.directory.members.get(read.node)
-        address = read.settings.address if member is None else member.address
-        return Invitation(read.settings.cluster, seed, read.own.certificate, address, expires_ms)
+        member = (await client.members()).directory.members.get(read.node)
+        if member is None:
+            return Invitation(read.settings.cluster, seed, read.own.certificate, read.settings.address, expires_ms)
+        # The certificate that it shows now: the key in the folder may be one that it uses from its next start on.
+        return Invitation(read.settings.cluster, seed, member.certificate, member.address, expires_ms)
 
     token = write_token(ask(folder, invite, seconds=seconds))
     out.result({"token": token, "expires_ms": expires_ms}, token)
@@ -199,12 +194,22 @@ def cluster_join(
         ),
     ] = None,
     preset: Preset = "lan",
+    learner: Annotated[
+        bool,
+        typer.Option(
+            "--learner",
+            metavar="",
+            help="Only listen, until `bobbin cluster replace` or `promote` has it vote.",
+            show_default=False,
+        ),
+    ] = False,
     seconds: Seconds = SECONDS,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Make a node that joins a cluster which runs. It listens first, and votes when it has caught up.
 
-    If this is cut off, do it again with the same folder.
+    With --learner it goes on listening, to take the place of another one. If this is cut off, do it again with the same
+    folder.
 
     Example: bobbin cluster join there --token bobbin-join-1.… --listen tls:192.0.2.2:4795
     """
@@ -217,7 +222,7 @@ def cluster_join(
     check_preset(preset)
     with prepared(folder):
         node = prepare(folder, listen=listen or _LOOPBACK, address=address)
-        known = asyncio.run(join_cluster(node, invitation, seconds, via=via))
+        known = asyncio.run(join_cluster(node, invitation, seconds, via=via, wants_vote=not learner))
     complete(node, invitation.cluster, known, preset=preset)
     out.result(
         {"cluster": invitation.cluster.hex(), **_as_table(_new_value(node))},
@@ -337,55 +342,6 @@ def _watch(folder: Path, out: Output, view: "Shown", every: float, seconds: floa
 
 
 # ---- changing one ---------------------------------------------------------------------------------------------------
-
-
-def cluster_transfer(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
-    """Hand leadership to another node, when that one has everything.
-
-    Example: bobbin cluster transfer here 5f1c
-    """
-    out = Output(as_json=as_json)
-
-    async def transfer(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
-        target = find_node(node, (await client.members()).directory)
-        await client.transfer(target)
-        return target
-
-    return _changed(out, "leader", folder, transfer, seconds)
-
-
-def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
-    """Put a node out of the cluster: it loses its vote, and its certificate opens no channel any more.
-
-    The node that leads is not removed; hand leadership to another one first.
-
-    Example: bobbin cluster remove here 5f1c
-    """
-    out = Output(as_json=as_json)
-
-    async def remove(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
-        target = find_node(node, (await client.members()).directory)
-        await client.remove(target)
-        return target
-
-    return _changed(out, "removed", folder, remove, seconds)
-
-
-def _changed(
-    out: Output,
-    what: str,
-    folder: Path,
-    question: "Callable[[ClusterClient, NodeFolder], Awaitable[NodeId]]",
-    seconds: float,
-) -> ExitCode:
-    from bobbin.runtime.cluster_client import NotAccepted
-
-    try:
-        target = ask(folder, question, seconds=seconds)
-    except NotAccepted as error:
-        return refused(out, str(error))
-    out.result({what: target}, f"{what} {target}")
-    return ExitCode.OK
 
 
 def cluster_snapshot(folder: NodeDir, seconds: Seconds = 60.0, as_json: AsJson = False) -> ExitCode:

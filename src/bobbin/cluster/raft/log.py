@@ -5,7 +5,7 @@ the first entry is either 0, under the snapshot, or the snapshot's own last plac
 entries (the end of a batch, the configuration in force, the last entry up to a term) is found without looking at each.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
@@ -110,6 +110,15 @@ class RaftLog:
     def bytes_after(self, index: int) -> int:
         """How much the entries after a place take; it must be held, or be the one before the first."""
         return self._ends[-1] - self._ends[index - self._base_index]
+
+    def bytes_between(self, after: int, last: int) -> int:
+        """How much the entries after a place take, up to another one."""
+        return self._ends[last - self._base_index] - self._ends[after - self._base_index]
+
+    def first_within(self, last: int, bytes_max: int) -> Index:
+        """The first entry from which on all up to ``last`` take so many bytes at most; the one after it if none do."""
+        end = last - self._base_index
+        return Index(bisect_left(self._ends, self._ends[end] - bytes_max, hi=end) + self._base_index + 1)
 
     def last_at_most(self, index: int, term: int) -> Index:
         """The last place up to ``index`` whose entry is not of a later term. Two logs cannot agree after it."""

@@ -168,12 +168,20 @@ class Replication:
         room = state.config.appends_in_flight_max
         quiet_ns = state.now_ns - state.config.heartbeat_interval * MILLISECOND_NS
         for node, progress in state.progress.items():
-            while progress.next_index <= last_index and progress.has_room(room):
+            while progress.next_index <= last_index and progress.has_room(room) and not self._is_full(progress):
                 if not self._send_entries(node, progress):
                     break
             if progress.sent_round < confirm_round or (self._is_beat_due and progress.last_sent_ns <= quiet_ns):
                 self._send_heartbeat(node, progress)
         self._is_beat_due = False
+
+    def _is_full(self, progress: Progress) -> bool:
+        """Whether as many bytes travel to a follower as may; what was cut away meanwhile is not counted any more."""
+        log = self._state.log
+        last, after = progress.next_index - 1, max(progress.match_index, log.first_index - 1)
+        if not progress.flights or last <= after:
+            return False
+        return log.bytes_between(after, last) >= self._state.config.append_in_flight_bytes_max
 
     def farewell(self, nodes: list[NodeId]) -> None:
         """Tell nodes whose removal is committed so, once and without waiting: they will not be served any more."""

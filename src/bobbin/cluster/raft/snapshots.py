@@ -6,7 +6,7 @@ when the disk knows of the cut. An installed snapshot takes the log's place, unl
 """
 
 from bobbin.cluster.names import Index, NodeId, Term
-from bobbin.cluster.raft.compaction import Compaction, first_kept, is_cut_open, still_counts
+from bobbin.cluster.raft.compaction import Compaction, first_kept, still_counts
 from bobbin.cluster.raft.effects import Accepted, Cut, Effect, InstallSnapshot, TakeSnapshot, Why
 from bobbin.cluster.raft.entries import SnapshotMetadata
 from bobbin.cluster.raft.events import SnapshotBytes, SnapshotInstalled, SnapshotRefused, SnapshotTaken
@@ -47,6 +47,7 @@ class Snapshots:
         is_due = self._compaction.is_due(
             state.now_ns,
             entries_held=len(state.log),
+            bytes_since=state.log.bytes_after(self.index),
             finalized_index=state.applied_index,
             snapshot_index=self.index,
         )
@@ -60,9 +61,7 @@ class Snapshots:
     def finish_cut(self) -> None:
         """A crash came between a durable snapshot and its cut: cut now."""
         snapshot = self._state.snapshot
-        trailing = self._state.config.snapshot_trailing_logs
-        first_held = self._state.log.first_index
-        if snapshot is not None and is_cut_open(snapshot, first_held=first_held, trailing=trailing):
+        if snapshot is not None and self._state.log.first_index < self._first_kept(snapshot):
             self._cut(snapshot)
 
     # ---- taking one -----------------------------------------------------------------------------------------------
@@ -113,8 +112,13 @@ class Snapshots:
         state.notes.append(TakeSnapshot(index, term, configuration, self._compaction.begin()))
 
     def _cut(self, metadata: SnapshotMetadata) -> None:
-        first = first_kept(metadata.last_index, self._state.config.snapshot_trailing_logs)
-        self._state.disk.cut(Cut(max(first, self._state.log.first_index), metadata))
+        self._state.disk.cut(Cut(max(self._first_kept(metadata), self._state.log.first_index), metadata))
+
+    def _first_kept(self, metadata: SnapshotMetadata) -> Index:
+        """Few entries stay, and of large ones fewer: else they would hold as much as what is cut away."""
+        config = self._state.config
+        few = first_kept(metadata.last_index, config.snapshot_trailing_logs)
+        return max(few, self._state.log.first_within(metadata.last_index, config.snapshot_threshold_bytes // 2))
 
     # ---- sending one ----------------------------------------------------------------------------------------------
 

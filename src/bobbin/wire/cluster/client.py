@@ -33,6 +33,8 @@ CERTIFICATE_BYTES_MAX: Final = 16_384
 TEXT_CHARACTERS_MAX: Final = 4_096
 NODE_ID_CHARACTERS_MAX: Final = 256
 MEMBERS_MAX: Final = 10_000
+REPLACED_MAX: Final = 64
+"""Nodes that come, or go, in one change."""
 CHAIN_BYTES_MAX: Final = 10 * 1_048_576
 """Of one request about a chain, which then has room in a frame beside others."""
 NUMBER_MAX: Final = 2**64 - 1
@@ -46,6 +48,7 @@ _Certificate = Annotated[bytes, Meta(max_length=CERTIFICATE_BYTES_MAX)]
 _Text = Annotated[str, Meta(max_length=TEXT_CHARACTERS_MAX)]
 _Node = Annotated[NodeId, Meta(min_length=1, max_length=NODE_ID_CHARACTERS_MAX)]
 _Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+_Replaced = Annotated[tuple[_Node, ...], Meta(max_length=REPLACED_MAX)]
 
 
 class Put(Struct, frozen=True, array_like=True, tag=1, gc=False, forbid_unknown_fields=True):
@@ -157,6 +160,32 @@ class Members(Struct, frozen=True, array_like=True, tag=23, gc=False, forbid_unk
     number: _Number
 
 
+class Renew(Struct, frozen=True, array_like=True, tag=24, gc=False, forbid_unknown_fields=True):
+    """Let an operator go on under another certificate: that one may ask from then on, and the one before no more."""
+
+    number: _Number
+    certificate: _Certificate
+    """DER, of the new key."""
+    replaces: _Certificate
+    """DER, of the key that the operator has had."""
+
+
+class Replace(Struct, frozen=True, array_like=True, tag=25, forbid_unknown_fields=True):
+    """Have these vote and those not, in one joint change. What is so already is done already."""
+
+    number: _Number
+    additions: _Replaced
+    """Nodes that listen and have caught up."""
+    removals: _Replaced
+    """Voters; whoever leads may be among them."""
+
+
+class AddListener(Add, frozen=True, array_like=True, tag=26, gc=False, forbid_unknown_fields=True):
+    """Take in a node that listens for good: it votes when somebody says so, and not by itself."""
+
+
+Operation: TypeAlias = Add | AddListener | Invite | Members | Renew | Replace
+"""What takes several steps."""
 Request: TypeAlias = (
     Put
     | Delete
@@ -171,6 +200,9 @@ Request: TypeAlias = (
     | Snapshot
     | Invite
     | Members
+    | Renew
+    | Replace
+    | AddListener
     | ChainRequest
     | LaceRequest
 )
@@ -348,6 +380,8 @@ def check_request(request: Request) -> None:
             raise UsageError(f"a scan gives 1 to {ROWS_MAX} rows, not {request.limit}")
         if max(len(request.prefix), len(request.after)) > KEY_BYTES_MAX:
             raise UsageError(f"a key has at most {KEY_BYTES_MAX} bytes")
+    if isinstance(request, Replace) and max(len(request.additions), len(request.removals)) > REPLACED_MAX:
+        raise UsageError(f"at most {REPLACED_MAX} nodes are replaced in one change")
     if type(request) in _CHAIN:
         assert isinstance(request, ChainRequest)
         check_chain_request(request)

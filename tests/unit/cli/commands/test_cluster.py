@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.cli.cluster_token import read_token
 from bobbin.config.cluster import read_folder
 from bobbin.config.shards import read_set
 from tests.support.clusters import free_ports, served_folder, until
@@ -118,8 +119,6 @@ def test_operators_look_and_change(node: Path, tmp_path: Path, cli: Cli) -> None
     assert value["problems"] == []
     assert cli("cluster", "snapshot", node).text.startswith("snapshot up to ")
     assert cli("cluster", "snapshot", node).code == 1
-    assert cli("cluster", "transfer", node, "nobody").code == 2
-    assert "leads" in cli("cluster", "remove", node, own[:6]).err
     token = json.loads(cli("cluster", "invite", node, "--json").out)["token"]
     place = f"tls:127.0.0.1:{free_ports(1)[0]}"
     joined = cli("cluster", "join", tmp_path / "there", "--token", "-", "--listen", place, stdin=token.encode())
@@ -136,6 +135,20 @@ def test_operators_look_and_change(node: Path, tmp_path: Path, cli: Cli) -> None
     assert used.code == 4
     assert "does not take this token: it was used already" in used.err
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.slow
+def test_a_token_names_the_certificate_that_the_node_shows(node: Path, tmp_path: Path, cli: Cli) -> None:
+    """Not that of a key which it uses from its next start on."""
+    shown = read_folder(node).own.certificate
+    assert cli("cluster", "rotate", node).code == 0
+    token = json.loads(cli("cluster", "invite", node, "--json").out)["token"]
+    assert read_token(token).certificate == shown != read_folder(node).own.certificate
+    place = f"tls:127.0.0.1:{free_ports(1)[0]}"
+    joined = cli("cluster", "join", tmp_path / "there", "--token", token, "--listen", place, "--learner")
+    assert joined.code == 0, joined.err
+    there = read_folder(tmp_path / "there")
+    assert not there.known.directory.members[there.node].wants_vote
 
 
 def test_without_a_node_that_runs_there_is_no_answer(tmp_path: Path, cli: Cli) -> None:

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from bobbin.cluster.names import MILLISECOND_NS, Index, NodeId, Term
-from bobbin.cluster.raft.compaction import Compaction, first_kept, is_cut_open, still_counts
+from bobbin.cluster.raft.compaction import Compaction, first_kept, still_counts
 from bobbin.cluster.raft.effects import Cut, Persist, TakeSnapshot
 from bobbin.cluster.raft.entries import Configuration, SnapshotMetadata
 from bobbin.cluster.raft.events import Tick
@@ -30,11 +30,18 @@ def _ticks(
     *,
     now_ns: int = 0,
     held: int = 10_000,
+    size: int = 0,
     finalized: int = 10_000,
     snapshot: int = 0,
 ) -> list[bool]:
     return [
-        compaction.is_due(now_ns, entries_held=held, finalized_index=Index(finalized), snapshot_index=Index(snapshot))
+        compaction.is_due(
+            now_ns,
+            entries_held=held,
+            bytes_since=size,
+            finalized_index=Index(finalized),
+            snapshot_index=Index(snapshot),
+        )
         for _ in range(count)
     ]
 
@@ -48,6 +55,27 @@ def test_the_threshold_is_the_setting() -> None:
     config = RaftConfig(snapshot_threshold=7)
     assert not any(_ticks(Compaction(config), 20, held=6))
     assert any(_ticks(Compaction(config), 10, held=7))
+
+
+def test_few_entries_of_many_bytes_are_compacted_too() -> None:
+    config = RaftConfig(snapshot_threshold_bytes=1_000)
+    assert not any(_ticks(Compaction(config), 20, held=3, size=999))
+    assert any(_ticks(Compaction(config), 10, held=3, size=1_000))
+    assert not any(_ticks(Compaction(config), 20, held=3, size=1_000, finalized=500, snapshot=500))
+
+
+def test_four_times_the_bytes_do_not_wait_for_the_cooldown_unless_the_last_one_failed() -> None:
+    config = RaftConfig(snapshot_threshold_bytes=1_000)
+    compaction = Compaction(config)
+    compaction.begin()
+    compaction.taken(0)
+    assert not any(_ticks(compaction, 20, now_ns=1, size=3_999))
+    assert any(_ticks(compaction, 10, now_ns=1, size=4_000))
+    compaction.begin()
+    assert not any(_ticks(compaction, 20, now_ns=1, size=10**9)), "one at a time"
+    compaction.failed(0)
+    assert not any(_ticks(compaction, 20, now_ns=1, size=10**9)), "a disk that is full is not asked again and again"
+    assert any(_ticks(compaction, 10, now_ns=60 * _SECOND_NS, size=1_000))
 
 
 def test_entries_count_from_the_last_cut_on() -> None:
@@ -129,14 +157,6 @@ def test_exactly_the_trailing_entries_up_to_the_snapshot_stay() -> None:
     assert first_kept(Index(40), 100) == 1
 
 
-def test_a_cut_that_a_crash_prevented_is_seen() -> None:
-    snapshot = _metadata(1_000)
-    assert is_cut_open(snapshot, first_held=Index(1), trailing=100)
-    assert is_cut_open(snapshot, first_held=Index(900), trailing=100)
-    assert not is_cut_open(snapshot, first_held=Index(901), trailing=100)
-    assert not is_cut_open(snapshot, first_held=Index(1_001), trailing=100)
-
-
 # ---- in a running machine -------------------------------------------------------------------------------------------
 
 _SMALL = replace(
@@ -174,6 +194,46 @@ def test_every_node_compacts_by_itself_and_keeps_the_trailing_entries() -> None:
         assert len(machine.log.entries(Index(37), Index(42))) == 5
         assert len(_asked(cluster, node)) == 1
         assert [record.first_index for record in _cuts(cluster, node)] == [37]
+
+
+_HEAVY = replace(_SMALL, snapshot_threshold=10_000, snapshot_trailing_logs=1_000, snapshot_threshold_bytes=1_000)
+
+
+def test_a_log_of_few_large_entries_is_cut_by_its_bytes() -> None:
+    """No more than half of the bytes stay, however many entries may; what stays asks for no second snapshot."""
+    cluster = RaftCluster(config=_HEAVY)
+    cluster.elect("a")
+    cluster.propose("a", *[b"x" * 200] * 6)
+    cluster.run(5_000)
+    for node in "abc":
+        machine = cluster.machine(node)
+        assert machine.snapshot is not None
+        assert machine.snapshot.last_index == machine.last_index == 7
+        assert machine.first_index == 6, "two of 200 bytes"
+        assert len(_asked(cluster, node)) == 1
+    cluster.propose("a", b"x" * 2_000)
+    cluster.run(5_000)
+    machine = cluster.machine("a")
+    assert (machine.first_index, machine.last_index) == (9, 8), "one that is too large alone goes as well"
+    cluster.propose("a", b"y")
+    cluster.run(500)
+    assert {cluster.machine(node).commit_index for node in "abc"} == {9}
+
+
+def test_a_cut_by_bytes_is_finished_at_the_start_as_well() -> None:
+    cluster = RaftCluster("a", config=_HEAVY)
+    cluster.elect("a")
+    cluster.propose("a", *[b"x" * 200] * 6)
+    cluster.deliver()
+    member = cluster.members[name("a")]
+    member.disk.is_slow = True
+    while not _asked(cluster, "a"):
+        cluster.step("a", Tick())
+    cluster.crash("a")
+    member.disk.is_slow = False
+    assert cluster.start("a").first_index == 1
+    cluster.run(100)
+    assert cluster.machine("a").first_index == 6
 
 
 def test_only_what_is_final_is_captured() -> None:

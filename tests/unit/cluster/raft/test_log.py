@@ -36,6 +36,21 @@ def test_entries_are_found_by_place() -> None:
         log.entries(3, 5)
 
 
+def test_bytes_are_counted_between_places_and_back_from_one() -> None:
+    log = RaftLog(ABC)
+    log.append_commands(log.last_term, [b"x" * size for size in (10, 20, 30, 40)])
+    assert log.bytes_between(0, 4) == 100
+    assert log.bytes_between(1, 3) == 50
+    assert log.bytes_between(2, 2) == 0
+    assert [log.first_within(4, size) for size in (39, 40, 69, 70, 99, 100, 1_000)] == [5, 4, 4, 3, 2, 1, 1]
+    assert log.first_within(2, 20) == 2
+    assert log.first_within(0, 0) == 1
+    log.cut(3, metadata_of(b"state", index=3, term=0, configuration=ABC))
+    assert log.first_within(4, 1_000) == 3
+    assert log.first_within(3, 29) == 4
+    assert log.bytes_between(2, 4) == 70
+
+
 def test_a_gap_or_an_overlap_is_a_bug() -> None:
     log = log_of(1, 1)
     with pytest.raises(AssertionError):

@@ -161,6 +161,19 @@ def test_messages_are_bounded_by_entries_and_by_bytes() -> None:
     assert cluster.machine("b").last_index == 12
 
 
+def test_no_message_leaves_while_as_many_bytes_are_on_their_way_as_may() -> None:
+    config = RaftConfig(append_bytes_max=1_000, append_in_flight_bytes_max=2_500)
+    cluster = leading(config=config)
+    cluster.propose("a", *[b"x" * 1_000] * 7)
+    assert [len(message.entries) for message in sent(cluster, "b")] == [1, 1, 1], "with the third it is enough"
+    cluster.deliver()
+    assert cluster.machine("b").last_index == 8, "and the rest follows the answers"
+    cluster.propose("a", b"y" * 5_000, b"y")
+    assert [len(message.entries) for message in sent(cluster, "b")] == [1], "what is too large travels alone"
+    cluster.deliver()
+    assert cluster.machine("b").last_index == 10
+
+
 def test_messages_are_pipelined_without_waiting_for_answers() -> None:
     cluster = leading()
     for _ in range(10):

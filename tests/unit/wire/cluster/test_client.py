@@ -16,10 +16,12 @@ from bobbin.wire.cluster import client
 from bobbin.wire.cluster.chain import ChainAnswer, ChainCommit, ChainRequest
 from bobbin.wire.cluster.client import (
     KEY_BYTES_MAX,
+    REPLACED_MAX,
     REQUESTS_MAX,
     ROWS_MAX,
     VALUE_BYTES_MAX,
     Add,
+    AddListener,
     Answer,
     CompareAndSwap,
     Delete,
@@ -33,6 +35,8 @@ from bobbin.wire.cluster.client import (
     Put,
     Rejected,
     Remove,
+    Renew,
+    Replace,
     Report,
     Request,
     Row,
@@ -67,6 +71,10 @@ REQUESTS: tuple[Request, ...] = (
     Snapshot(12),
     Invite(2**64 - 1, b"certificate", 1_700_000_000_000),
     Members(13),
+    Renew(14, b"certificate", b"another"),
+    Replace(15, (ALICE.node,), (BOB.node, NodeId("x"))),
+    Replace(16, (), ()),
+    AddListener(17, b"certificate", "tls:example:1", b"operator"),
 )
 ANSWERS: tuple[Answer, ...] = (
     Done(1, 40, b"result"),
@@ -142,6 +150,9 @@ def test_the_kinds_never_change_their_numbers() -> None:
         21: "Snapshot",
         22: "Invite",
         23: "Members",
+        24: "Renew",
+        25: "Replace",
+        26: "AddListener",
     }
     assert tags(ANSWERS) == {
         1: "Done",
@@ -177,6 +188,8 @@ def test_a_put_is_these_bytes() -> None:
         Scan(1, b"", bytes(KEY_BYTES_MAX + 1)),
         Scan(1, b"", b"", 0),
         Scan(1, b"", b"", ROWS_MAX + 1),
+        Replace(1, (NodeId("x"),) * (REPLACED_MAX + 1), ()),
+        Replace(1, (), (NodeId("x"),) * (REPLACED_MAX + 1)),
     ],
 )
 def test_what_no_node_would_take_is_refused_on_both_sides(request_: Request) -> None:
@@ -197,6 +210,14 @@ def test_what_no_node_would_take_is_refused_on_both_sides(request_: Request) -> 
         Add(1, bytes(client.CERTIFICATE_BYTES_MAX + 1), "", b""),
         Add(1, b"", "x" * (client.TEXT_CHARACTERS_MAX + 1), b""),
         Invite(1, b"", -1),
+        AddListener(1, bytes(client.CERTIFICATE_BYTES_MAX + 1), "", b""),
+        Renew(1, bytes(client.CERTIFICATE_BYTES_MAX + 1), b""),
+        Renew(1, b"", bytes(client.CERTIFICATE_BYTES_MAX + 1)),
+        Replace(1, (NodeId(""),), ()),
+        Replace(1, (), (NodeId("x" * 257),)),
+        [25, 1, "x", []],
+        [25, 1, []],
+        [24, 1, b""],
         Status(-1),
         [1, 2],
         [99, 1],

@@ -1,0 +1,135 @@
+"""``bobbin cluster transfer``, ``remove``, ``promote`` and ``replace``: who leads, who votes, who belongs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, find_node
+from bobbin.cli.exit_codes import ExitCode
+from bobbin.cli.options import AsJson
+from bobbin.cli.output import Output, refused
+from bobbin.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from bobbin.cluster.names import NodeId
+    from bobbin.config.cluster import NodeFolder
+    from bobbin.runtime.cluster_client import ClusterClient
+
+TheNode = Annotated[
+    str,
+    typer.Argument(metavar="NODE", help="Node: its id, the beginning of it, or its address.", show_default=False),
+]
+
+
+def cluster_transfer(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Hand leadership to another node, when that one has everything.
+
+    Example: bobbin cluster transfer here 5f1c
+    """
+    out = Output(as_json=as_json)
+
+    async def transfer(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await client.transfer(target)
+        return target
+
+    return _changed(out, "leader", folder, transfer, seconds)
+
+
+def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Put a node out of the cluster: it loses its vote, and its certificate opens no channel any more.
+
+    The node that leads is not removed; hand leadership to another one first.
+
+    Example: bobbin cluster remove here 5f1c
+    """
+    out = Output(as_json=as_json)
+
+    async def remove(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await client.remove(target)
+        return target
+
+    return _changed(out, "removed", folder, remove, seconds)
+
+
+def cluster_promote(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
+    """Let a node vote that joined with --learner and has caught up.
+
+    Example: bobbin cluster promote here 5f1c
+    """
+    out = Output(as_json=as_json)
+
+    async def promote(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await client.promote(target)
+        return target
+
+    return _changed(out, "promoted", folder, promote, seconds)
+
+
+def cluster_replace(
+    folder: NodeDir,
+    nodes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="OLD NEW …",
+            help="Nodes by twos: one that votes, and one that joined with --learner.",
+            show_default=False,
+        ),
+    ],
+    seconds: Seconds = SECONDS,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Put new nodes in the place of old ones, all in one step; as many vote after it as before.
+
+    The old nodes need not run, and whoever leads may be one of them. It waits, for --seconds, until the new ones have
+    caught up. Until it is done a majority of the old voters and one of the new ones are needed for every write, and
+    afterwards the certificates of the old nodes open no channel any more. If this is cut off, do it again.
+
+    Example: bobbin cluster replace here 5f1c 9ab2
+    """
+    from bobbin.runtime.cluster_client import NotAccepted
+
+    out = Output(as_json=as_json)
+    if len(nodes) % 2:
+        raise UsageError("nodes are replaced by twos: OLD NEW, and perhaps another OLD NEW")
+
+    async def replace(client: "ClusterClient", _: "NodeFolder") -> "list[NodeId]":
+        directory = (await client.members()).directory
+        found = [find_node(node, directory) for node in nodes]
+        if len(set(found)) != len(found):
+            raise UsageError("each node is named once")
+        await client.replace(found[1::2], found[::2])
+        return found
+
+    try:
+        found = ask(folder, replace, seconds=seconds)
+    except NotAccepted as error:
+        return refused(out, str(error))
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    out.result(
+        {"replaced": [{"old": old, "new": new} for old, new in pairs]},
+        *(f"replaced {old} by {new}" for old, new in pairs),
+    )
+    return ExitCode.OK
+
+
+def _changed(
+    out: Output,
+    what: str,
+    folder: Path,
+    question: "Callable[[ClusterClient, NodeFolder], Awaitable[NodeId]]",
+    seconds: float,
+) -> ExitCode:
+    from bobbin.runtime.cluster_client import NotAccepted
+
+    try:
+        target = ask(folder, question, seconds=seconds)
+    except NotAccepted as error:
+        return refused(out, str(error))
+    out.result({what: target}, f"{what} {target}")
+    return ExitCode.OK

@@ -1,0 +1,250 @@
+"""Another key for a node or its operator, and what a crash between any two steps leaves."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bobbin.cli.cluster_rotation import NoMember, Rotated, rotate_node, rotate_operator
+from bobbin.cluster.names import NodeId
+from bobbin.config import rotation
+from bobbin.config.cluster import create_cluster, prepare, read_folder
+from bobbin.config.shards import create_set
+from bobbin.errors import ResourceError, UsageError
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
+from bobbin.runtime.cluster_members import Directory, KnownMembers, Member
+from bobbin.runtime.cluster_node import ClusterNode
+from tests.support.clusters import free_ports, served_folder, until
+
+pytestmark = pytest.mark.slow
+
+
+class _Killed(BaseException):
+    """Stands for ``kill -9``: nothing after it is done."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of the one node of a cluster."""
+    create_cluster([prepare(tmp_path / "n", listen=f"tls:127.0.0.1:{free_ports(1)[0]}")])
+    return tmp_path / "n"
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[ClusterNode]:
+    """That node, which leads."""
+    with served_folder(folder) as node:
+        asyncio.run(until(lambda: node.leader is not None and node.state.says_who_is_known))
+        yield node
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[ClusterNode]:
+    with _served(folder) as node:
+        yield node
+
+
+def _member(node: ClusterNode) -> Member:
+    return node.state.own_directory.members[node.node]
+
+
+def _take_into_use(folder: Path) -> None:
+    """As a node does by itself when it was started with another key."""
+    read = read_folder(folder)
+
+    async def say() -> None:
+        async with ClusterClient(read.known, own=read.own, seconds=10) as client:
+            await client.add(read.own.certificate, read.settings.address)
+
+    asyncio.run(say())
+
+
+def _killed(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, is_done: bool, do: Callable[[], object]
+) -> None:
+    """Do something that is killed before a step, or after it."""
+    real = getattr(owner, name)
+
+    def step(*arguments: object, **named: object) -> object:
+        if is_done:
+            real(*arguments, **named)
+        raise _Killed
+
+    async def asked(*arguments: object, **named: object) -> object:
+        if is_done:
+            await real(*arguments, **named)
+        raise _Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, asked if inspect.iscoroutinefunction(real) else step)
+        with pytest.raises(_Killed):
+            do()
+
+
+def test_a_node_gets_another_key_and_keeps_its_seat(folder: Path) -> None:
+    before = read_folder(folder)
+    comment = "# mine\n" + (folder / "cluster.toml").read_text("utf-8")
+    (folder / "cluster.toml").write_text(comment, "utf-8")
+    with _served(folder) as running:
+        done = rotate_node(folder, seconds=10)
+        node, key = done.node, done.key
+        after = read_folder(folder)
+        assert done.silent == ()
+        assert (node, after.node, after.own.identity.node) == (before.node, before.node, key)
+        assert key != before.own.identity.node
+        assert (folder / "cluster.toml").read_text("utf-8").startswith("# mine\n")
+        assert _member(running).certificates == (before.own.certificate, after.own.certificate)
+        assert _member(running).address == before.settings.address
+        # Until the node was started with it nothing more is changed: its old key and the new one count, and no third.
+        assert rotate_node(folder, seconds=10) == Rotated(node, key)
+        assert _member(running).certificates == (before.own.certificate, after.own.certificate)
+    with _served(folder) as running:
+        _take_into_use(folder)
+        assert _member(running).certificates == (after.own.certificate,)
+        assert _member(running).node == node
+        assert rotate_node(folder, seconds=10).key not in (key, before.own.identity.node)
+
+
+def test_a_third_key_does_not_push_out_the_one_that_is_to_come(folder: Path, running: ClusterNode) -> None:
+    """The folder holds that one alone, while the node that runs has the first."""
+    rotate_node(folder, seconds=10)
+    known = _member(running).certificates
+    rotation.prepare_key(read_folder(folder).layout.node_key)
+    with pytest.raises(NotAccepted, match="not in use yet"):
+        rotate_node(folder, seconds=10)
+    assert _member(running).certificates == known
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", ["prepare_key", "add", "keep_seat", "switch_key"])
+def test_a_kill_at_any_step_leaves_a_node_with_a_key_and_is_made_up_for(
+    folder: Path, running: ClusterNode, monkeypatch: pytest.MonkeyPatch, step: str, *, is_done: bool
+) -> None:
+    """CL-366."""
+    before = read_folder(folder)
+    owner = ClusterClient if step == "add" else rotation
+    _killed(monkeypatch, owner, step, is_done=is_done, do=lambda: rotate_node(folder, seconds=10))
+    left = read_folder(folder)
+    assert left.node == before.node, "whatever key it has, it is the same node"
+    assert left.own.certificate in _member(running).certificates, "and the key in the folder counts"
+    prepared = rotation.prepared_key(left.layout.node_key)
+    done = rotate_node(folder, seconds=10)
+    node, key = done.node, done.key
+    after = read_folder(folder)
+    assert (node, after.node, after.own.identity.node) == (before.node, before.node, key)
+    assert _member(running).certificates == (before.own.certificate, after.own.certificate)
+    assert rotation.prepared_key(after.layout.node_key) is None
+    if prepared is not None:
+        assert prepared.identity.node == key, "the key that was made is the one that is used"
+    if is_done and step == "switch_key":
+        assert left.own.identity.node == key, "it was finished already"
+
+
+def test_a_switch_that_was_forgotten_by_the_disk_is_made_again(folder: Path) -> None:
+    """The node has used the new key, and the power went before its new name was durable."""
+    old = (folder / "node.key").read_bytes()
+    with _served(folder):
+        rotate_node(folder, seconds=10)
+    with _served(folder) as running:
+        _take_into_use(folder)
+        (folder / "node.key").rename(folder / "node.key.next")
+        (folder / "node.key").write_bytes(old)
+        (folder / "node.key").chmod(0o600)
+        rotate_node(folder, seconds=2)
+        assert _member(running).certificates == (read_folder(folder).own.certificate,)
+
+
+def test_who_does_not_answer_is_named(folder: Path, running: ClusterNode, tmp_path: Path) -> None:
+    new = prepare(tmp_path / "new", listen=f"tls:127.0.0.1:{free_ports(1)[0]}")
+    read = read_folder(folder)
+
+    async def add() -> None:
+        async with ClusterClient(read.known, own=read.operator, seconds=10) as client:
+            await client.add(new.own.certificate, new.address)
+
+    asyncio.run(add())
+    asyncio.run(until(lambda: new.node in read_folder(folder).known.directory.members))
+    assert rotate_node(folder, seconds=10).silent == (new.node,)
+    assert running.leader == running.node
+
+
+def test_without_the_cluster_nothing_is_switched(folder: Path) -> None:
+    before = (folder / "node.key").read_bytes(), (folder / "cluster.toml").read_bytes()
+    with pytest.raises(ResourceError):
+        rotate_node(folder, seconds=0.3)
+    assert ((folder / "node.key").read_bytes(), (folder / "cluster.toml").read_bytes()) == before
+
+
+def test_a_node_that_is_out_needs_no_key(folder: Path, running: ClusterNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nobody(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        del self, node
+        return KnownMembers(directory=Directory())
+
+    monkeypatch.setattr(ClusterClient, "members", nobody)
+    with pytest.raises(NoMember):
+        rotate_node(folder, seconds=5)
+    assert rotation.prepared_key(folder / "node.key") is None
+    assert len(_member(running).certificates) == 1
+
+
+# ---- the operator's -------------------------------------------------------------------------------------------------
+
+
+def _callers(node: ClusterNode) -> set[bytes]:
+    return set(node.state.own_directory.callers)
+
+
+def test_an_operator_gets_another_key_and_the_old_one_opens_nothing(folder: Path, running: ClusterNode) -> None:
+    before = read_folder(folder)
+    (caller,) = running.state.own_directory.callers.values()
+    key = rotate_operator(folder, seconds=10)
+    after = read_folder(folder)
+    assert after.operator.identity.node == key != before.operator.identity.node
+    (renewed,) = running.state.own_directory.callers.values()
+    assert (renewed.certificate, renewed.rights, renewed.member) == (
+        after.operator.certificate,
+        caller.rights,
+        caller.member,
+    )
+
+    async def put(own: object, seconds: float) -> None:
+        assert isinstance(own, type(after.operator))
+        async with ClusterClient(after.known, own=own, seconds=seconds) as client:
+            await client.put(b"a", b"1")
+
+    asyncio.run(put(after.operator, 10))
+    with pytest.raises(ResourceError):
+        asyncio.run(put(before.operator, 0.5))
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", ["prepare_key", "renew", "switch_key"])
+def test_a_kill_at_any_step_leaves_a_folder_with_an_operator(
+    folder: Path, running: ClusterNode, monkeypatch: pytest.MonkeyPatch, step: str, *, is_done: bool
+) -> None:
+    before = read_folder(folder).operator.certificate
+    owner = ClusterClient if step == "renew" else rotation
+    _killed(monkeypatch, owner, step, is_done=is_done, do=lambda: rotate_operator(folder, seconds=10))
+    left = read_folder(folder)
+    prepared = rotation.prepared_key(left.layout.operator_key)
+    (counts,) = _callers(running)
+    assert counts in (left.operator.certificate, None if prepared is None else prepared.certificate)
+    # By the network alone, as where the node of the folder is down: one of the two keys is let in.
+    monkeypatch.setattr(type(left.layout), "socket", property(lambda layout: layout.folder / "nowhere"))
+    key = rotate_operator(folder, seconds=2)
+    assert _callers(running) == {read_folder(folder).operator.certificate}
+    assert before not in _callers(running)
+    if prepared is not None:
+        assert prepared.identity.node == key
+
+
+def test_the_operator_of_a_set_of_shards_keeps_its_key(tmp_path: Path) -> None:
+    places = [[f"tls:127.0.0.1:{port}"] for port in free_ports(2)]
+    create_set([tmp_path / "n1"], places)
+    with pytest.raises(UsageError, match="set of shards"):
+        rotate_operator(tmp_path / "n1" / "s0", seconds=1)
+    with pytest.raises(UsageError, match="name one of them"):
+        rotate_node(tmp_path / "n1", seconds=1)

@@ -1,0 +1,119 @@
+"""Another key: what happens on the disk."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bobbin.cluster.names import NodeId
+from bobbin.config.cluster import ClusterLayout, create_cluster, prepare, read_folder
+from bobbin.config.keys import KeyFileError
+from bobbin.config.rotation import changing_keys, keep_seat, next_file, prepare_key, prepared_key, switch_key
+from bobbin.errors import ResourceError
+
+_SEAT = NodeId("a" * 32)
+
+
+def _folder(folder: Path) -> ClusterLayout:
+    create_cluster([prepare(folder, listen="tls:127.0.0.1:4795")])
+    return ClusterLayout(folder)
+
+
+def test_a_key_is_prepared_once_privately_and_beside_the_one_that_counts(tmp_path: Path) -> None:
+    layout = _folder(tmp_path / "n")
+    before = layout.node_key.read_bytes()
+    assert prepared_key(layout.node_key) is None
+    made = prepare_key(layout.node_key)
+    assert prepare_key(layout.node_key).certificate == made.certificate
+    found = prepared_key(layout.node_key)
+    assert found is not None
+    assert found.certificate == made.certificate
+    assert next_file(layout.node_key).stat().st_mode & 0o077 == 0
+    assert layout.node_key.read_bytes() == before
+    next_file(layout.node_key).chmod(0o644)
+    with pytest.raises(KeyFileError, match="read by others"):
+        prepared_key(layout.node_key)
+
+
+def test_the_prepared_key_takes_the_place_of_the_other_and_nothing_does_where_there_is_none(tmp_path: Path) -> None:
+    layout = _folder(tmp_path / "n")
+    made = prepare_key(layout.node_key)
+    switch_key(layout.node_key)
+    assert prepared_key(layout.node_key) is None
+    assert read_folder(layout.folder).own.certificate == made.certificate
+    assert layout.node_key.stat().st_mode & 0o077 == 0
+    switch_key(layout.node_key)
+    assert read_folder(layout.folder).own.certificate == made.certificate
+
+
+def test_a_key_elsewhere_stays_there(tmp_path: Path) -> None:
+    layout = _folder(tmp_path / "n")
+    safe = tmp_path / "safe"
+    safe.mkdir(mode=0o700)
+    layout.node_key.rename(safe / "key")
+    layout.node_key.symlink_to(safe / "key")
+    made = prepare_key(layout.node_key)
+    assert (safe / "key.next").exists()
+    switch_key(layout.node_key)
+    assert layout.node_key.is_symlink()
+    assert read_folder(layout.folder).own.certificate == made.certificate
+
+
+_MINE = """# My node.
+format = 1
+cluster = "00" # do not touch
+address = "tls:a:1"   # by the road
+
+# Slow disk.
+[raft]
+address = "not this one"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (_MINE, 'address = "tls:a:1"   # by the road\n'),
+        (_MINE.replace("\n", "\r\n"), 'address = "tls:a:1"   # by the road\r\n'),
+        ('address = """\ntls:a:1"""\n[raft]\n', ""),
+        ("[raft]\nx = 1\naddress = 2\n", ""),
+        ('listen = "x"\naddress = "tls:a:1"', ""),
+        ("", ""),
+    ],
+    ids=["commented", "crlf", "in parts", "of a table", "last without an end", "empty"],
+)
+def test_the_seat_is_one_line_more_and_every_other_byte_stays(tmp_path: Path, text: str, after: str) -> None:
+    layout = ClusterLayout(tmp_path)
+    layout.settings.write_bytes(text.encode())
+    layout.settings.chmod(0o640)
+    keep_seat(layout, _SEAT)
+    changed = layout.settings.read_bytes().decode()
+    assert tomllib.loads(changed) == {**tomllib.loads(text), "seat": _SEAT}
+    line = f'seat = "{_SEAT}"' + ("\r\n" if "\r" in text else "\n")
+    assert changed == text.replace(after, after + line, 1) if after else changed == line + text
+    assert layout.settings.stat().st_mode & 0o777 == 0o640
+    keep_seat(layout, NodeId("b" * 32))
+    assert layout.settings.read_bytes().decode() == changed, "a seat that is there is never another one"
+
+
+def test_the_seat_says_what_was_so_before(tmp_path: Path) -> None:
+    layout = _folder(tmp_path / "n")
+    before = read_folder(layout.folder)
+    keep_seat(layout, before.node)
+    assert read_folder(layout.folder).node == before.node
+    prepare_key(layout.node_key)
+    switch_key(layout.node_key)
+    after = read_folder(layout.folder)
+    assert (after.node, after.own.identity.node == before.node) == (before.node, False)
+
+
+def test_one_command_changes_keys_at_a_time(tmp_path: Path) -> None:
+    with (
+        changing_keys(tmp_path),
+        pytest.raises(ResourceError, match="another command") as caught,
+        changing_keys(tmp_path),
+    ):
+        raise AssertionError
+    assert caught.value.retry
+    with changing_keys(tmp_path):
+        pass
