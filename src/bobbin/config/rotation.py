@@ -21,7 +21,7 @@ from typing import Final
 from bobbin.cluster.names import NodeId
 from bobbin.config import durable
 from bobbin.config.cluster import ClusterLayout, create_key, read_key
-from bobbin.errors import ResourceError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime.cluster_certificate import Credentials
 
 _NEXT: Final = ".next"
@@ -31,7 +31,10 @@ _ADDRESS: Final = re.compile(r"address\s*=")
 @contextmanager
 def changing_keys(folder: Path) -> Iterator[None]:
     """The keys of a folder, for one command at a time among all processes. Raises ``ResourceError`` for another one."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"there is no folder {folder}, and so no key in it") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

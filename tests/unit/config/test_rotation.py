@@ -9,7 +9,7 @@ from bobbin.cluster.names import NodeId
 from bobbin.config.cluster import ClusterLayout, create_cluster, prepare, read_folder
 from bobbin.config.keys import KeyFileError
 from bobbin.config.rotation import changing_keys, keep_seat, next_file, prepare_key, prepared_key, switch_key
-from bobbin.errors import ResourceError
+from bobbin.errors import ResourceError, UsageError
 
 _SEAT = NodeId("a" * 32)
 
@@ -105,6 +105,13 @@ def test_the_seat_says_what_was_so_before(tmp_path: Path) -> None:
     switch_key(layout.node_key)
     after = read_folder(layout.folder)
     assert (after.node, after.own.identity.node == before.node) == (before.node, False)
+
+
+def test_a_folder_that_is_none_has_no_keys(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for none in (tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(UsageError, match="no folder"), changing_keys(none):
+            raise AssertionError
 
 
 def test_one_command_changes_keys_at_a_time(tmp_path: Path) -> None:

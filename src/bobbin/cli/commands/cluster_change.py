@@ -95,10 +95,10 @@ def cluster_replace(
     from bobbin.runtime.cluster_client import NotAccepted
 
     out = Output(as_json=as_json)
-    if len(nodes) % 2:
-        raise UsageError("nodes are replaced by twos: OLD NEW, and perhaps another OLD NEW")
 
     async def replace(client: "ClusterClient", _: "NodeFolder") -> "list[NodeId]":
+        if len(nodes) % 2:
+            raise UsageError("nodes are replaced by twos: OLD NEW, and perhaps another OLD NEW")
         directory = (await client.members()).directory
         found = [find_node(node, directory) for node in nodes]
         if len(set(found)) != len(found):
