@@ -24,7 +24,7 @@ from bobbin.runtime.cluster_certificate import Credentials
 from bobbin.runtime.cluster_links import Purpose
 from bobbin.runtime.cluster_members import KnownMembers
 from bobbin.runtime.cluster_requests import LOST, STOPPING, TIMED_OUT, TOO_FEW
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import EndedByPeer, TransportError
 from bobbin.transport.flow import FlowStream
 from bobbin.wire.cluster import client as messages
 from bobbin.wire.cluster.client import Answer, Done, Joined, Rejected, Report, Request, Row, Rows, Unknown, Value
@@ -143,6 +143,8 @@ class _Connection:
             return
         try:
             self._stream.outgoing.put(frame(messages.encode_requests(requests)))
+        except EndedByPeer:
+            self._break(ClosedByNode())
         except TransportError as error:
             self._break(error)
 
@@ -161,6 +163,8 @@ class _Connection:
 
         try:
             await self._stream.pour(take)
+            self._break(ClosedByNode())
+        except EndedByPeer:
             self._break(ClosedByNode())
         except TransportError as error:
             self._break(error)

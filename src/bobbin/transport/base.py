@@ -22,6 +22,13 @@ class TransportError(ResourceError):
     """The way to a peer failed, or there is none. ``retry`` says whether trying again later makes sense."""
 
 
+class EndedByPeer(TransportError):
+    """The other end has let go of the link, in order or by a reset, which is what becomes of bytes it did not read."""
+
+    def __init__(self, why: str = "the other end has closed the link") -> None:
+        super().__init__(why, retry=True)
+
+
 class Route(Struct, frozen=True, kw_only=True):
     """What the transport itself knows of a stream. Nothing here was said by the peer."""
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from bobbin.transport.base import READ_BYTES_MAX, WRITE_BYTES_MAX, Route, TransportError
+from bobbin.transport.base import READ_BYTES_MAX, WRITE_BYTES_MAX, EndedByPeer, Route, TransportError
 
 CLOSE_SECONDS: Final = 5.0
 """How long the last bytes may take to get out."""
@@ -44,8 +44,8 @@ class Flow(asyncio.Protocol):
         self._closing = False
         """This side has let go, or is about to."""
         self._aborted = False
-        self._broken: str | None = None
-        """Why the other end is gone, if not by its own wish."""
+        self._broken: Exception | None = None
+        """Why the other end is gone, if not in order."""
         self._keeps_open = True
         """Whether the other end may stop sending and still read. Not so under TLS."""
         self._reader: asyncio.Future[None] | None = None
@@ -103,7 +103,7 @@ class Flow(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and not self._closing:
-            self._broken = f"the link broke: {exc}"
+            self._broken = exc
         self._ended = True
         for waiting in (self._reader, self._writer, self._lost, self._over):
             _wake(waiting)
@@ -123,7 +123,7 @@ class Flow(asyncio.Protocol):
             if self._closing:
                 raise TransportError("this side has closed the link", retry=False)
             if self._broken is not None:
-                raise TransportError(self._broken, retry=True)
+                raise _failure(self._broken)
             if self._ended:
                 return b""
             self._reader = self._loop.create_future()
@@ -251,7 +251,7 @@ class Flow(asyncio.Protocol):
         if self._closing:
             raise TransportError("this side has closed the link", retry=False)
         if self._lost.done():
-            raise TransportError(self._broken or "the other end has closed the link", retry=True)
+            raise EndedByPeer() if self._broken is None else _failure(self._broken)
 
     def _reading(self) -> asyncio.ReadTransport:
         assert isinstance(self._transport, asyncio.ReadTransport)
@@ -298,6 +298,11 @@ class FlowStream:
     def abort(self) -> None:
         self._outgoing.abort()
         self._incoming.abort()
+
+
+def _failure(why: Exception) -> TransportError:
+    text = f"the link broke: {why}"
+    return EndedByPeer(text) if isinstance(why, ConnectionResetError) else TransportError(text, retry=True)
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -1,6 +1,8 @@
 """A client of a cluster."""
 
 import asyncio
+import select
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from unittest.mock import AsyncMock
@@ -10,7 +12,7 @@ import pytest
 from bobbin.cluster.key_value import SESSION_WINDOW, Kind, Outcome
 from bobbin.cluster.raft.effects import Role
 from bobbin.errors import UsageError
-from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown, _Session
+from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted, OutcomeUnknown, _Session
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.transport.base import TransportError
 from bobbin.wire.cluster.client import Done
@@ -120,6 +122,32 @@ def test_nobody_who_answers_is_an_error_that_may_pass(tmp_path: Path) -> None:
             ClusterClient(nodes.known)
         with pytest.raises(UsageError):
             ClusterClient(KnownMembers(directory=Directory()), own=OPERATOR)
+
+    asyncio.run(run())
+
+
+def test_a_node_that_lets_go_without_reading_has_closed_the_channel_too(tmp_path: Path) -> None:
+    """The system makes a reset of it, as it does where a node refuses whoever asks before it reads the question."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(tmp_path / "node.sock"))
+            listening.listen()
+            listening.settimeout(0)
+
+            async def let_go() -> None:
+                while True:
+                    channel, _ = await loop.sock_accept(listening)
+                    while not select.select([channel], [], [], 0)[0]:  # noqa: ASYNC110 -- until something is unread
+                        await asyncio.sleep(0.001)
+                    channel.close()
+
+            serving = asyncio.create_task(let_go())
+            async with ClusterClient(Nodes(tmp_path, 1).known, socket=tmp_path / "node.sock", seconds=0.3) as client:
+                with pytest.raises(ClosedByNode):
+                    await client.get(b"a")
+            serving.cancel()
 
     asyncio.run(run())
 

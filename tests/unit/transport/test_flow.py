@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bobbin.transport.base import READ_BYTES_MAX, TransportError
+from bobbin.transport.base import READ_BYTES_MAX, EndedByPeer, TransportError
 from bobbin.transport.flow import Flow
 
 
@@ -94,11 +94,21 @@ def test_what_came_before_a_break_is_read_before_it_is_told() -> None:
         flow.connection_lost(ConnectionResetError("reset"))
         assert await flow.read() == b"before"
         for _turn in range(2):
-            with pytest.raises(TransportError, match="the link broke: reset") as found:
+            with pytest.raises(EndedByPeer, match="the link broke: reset") as found:
                 await flow.read()
             assert found.value.retry
-        with pytest.raises(TransportError, match="the link broke"):
+        with pytest.raises(EndedByPeer, match="the link broke"):
             flow.put(b"late")
+
+    _run(test)
+
+
+def test_only_a_reset_is_the_doing_of_the_other_end() -> None:
+    async def test(flow: Flow, _: _Socket) -> None:
+        flow.connection_lost(TimeoutError("no route"))
+        with pytest.raises(TransportError, match="the link broke: no route") as found:
+            await flow.read()
+        assert not isinstance(found.value, EndedByPeer)
 
     _run(test)
 
