@@ -128,7 +128,10 @@ def test_a_follower_hears_of_later_records_and_comes_back_after_a_restart(pair: 
     with serving(pair.node, "--listen", where):
         assert json.loads(follower.stdout.readline())["name"] == "meanwhile"
         _, err = follower.communicate(timeout=PATIENCE_SECONDS)
-    assert (follower.returncode, err) == (0, b"")
+    assert follower.returncode == 0
+    events = [json.loads(line) for line in err.splitlines()]
+    assert {row["event"] for row in events} == {"linked", "lost"}
+    assert {row["address"] for row in events} == {where}
 
 
 def test_a_node_follows_by_itself(pair: _Pair, tmp_path: Path) -> None:
