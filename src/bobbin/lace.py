@@ -421,7 +421,8 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
     ) -> "Connection":
         """This lace and a peer elsewhere, for ``async with``: its address, the name of a known peer, or a destination.
 
-        ``verifier`` is the key that the peer must prove. What ``peers.toml`` says of the peer holds where the caller
+        A known name may have several addresses, which are tried in their order. ``verifier`` is the key that the peer
+        must prove. What ``peers.toml`` says of the peer holds where the caller
         says nothing: the policies and limits of a known name; for an address the key that is noted with it, which
         ``verifier`` does not set aside. Nothing is dialled yet. ``workers`` processes check what arrives, once that is
         much; without a number, one less than there are cores, up to four. ``strategy`` says how the two find out what
@@ -447,21 +448,20 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
         known = read_peers(self._layout.peers)
         if isinstance(peer, str) and not is_address(peer):
             entry = known.named(peer)
-            if entry is None or entry.address is None:
+            if entry is None or not entry.ways:
                 why = "nobody here is called" if entry is None else "there is no address for"
                 raise UsageError(f"{why} {peer!r}; a peer is a lace opened by Lace.open, an address, or a known name")
-            address = entry.address
+            destination = Destination.by(entry.ways, name=entry.name, verifier=entry.verifier)
         else:
             if not isinstance(peer, str | addresses.Address):
                 raise UsageError(f"a peer is an open lace, an address, or the name of a known one, not {peer!r}")
             address = addresses.parse(peer) if isinstance(peer, str) else peer
-            entry = next((one for one in known.entries if one.address and same_place(one.address, address)), None)
-        if entry is None:
+            entry, way = known.at(lambda one: same_place(one, address)) or (None, None)
             destination = Destination(address=address)
-        else:
-            destination = Destination(
-                address=address, name=entry.name, verifier=entry.verifier, certificate=entry.certificate
-            )
+            if entry is not None and way is not None:
+                destination = Destination(
+                    address=address, name=entry.name, verifier=entry.verifier, certificate=way.certificate
+                )
         if wanted is not None:
             destination = destination.demanding(wanted)
         if policy is None and entry is not None and entry.policy is not None:

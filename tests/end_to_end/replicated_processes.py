@@ -29,7 +29,8 @@ _PATIENT: Final = (
 class Lace:
     """A replicated lace of processes."""
 
-    def __init__(self, folder: Path, count: int, *, threshold: int) -> None:
+    def __init__(self, folder: Path, count: int, *, threshold: int, listen: str = "tcp:127.0.0.1:0") -> None:
+        """``listen``: where each node is to be found by peers, on a port of its own that it keeps."""
         self.folders: Final = [folder / f"n{number}" for number in range(1, count + 1)]
         port = free_ports(1)[0]
         made = bobbin("init", folder, "--cluster", "--nodes", str(count), "--listen", f"tls:127.0.0.1:{port}")
@@ -40,13 +41,14 @@ class Lace:
             file.write_text(text[: text.index("[raft]")] + _PATIENT.format(threshold=threshold), "utf-8")
         self.running: Final[dict[Path, subprocess.Popen[str]]] = {}
         self.started: Final[dict[Path, Any]] = {}
+        self._listen: Final = listen
 
     def start(self, *folders: Path) -> None:
         """Run nodes, and wait until they listen."""
         for folder in folders:
             log = (folder.parent / f"{folder.name}.log").open("a")
             self.running[folder] = subprocess.Popen(
-                [*COMMAND, "serve", str(folder), "--listen", "tcp:127.0.0.1:0", "--json"],
+                [*COMMAND, "serve", str(folder), "--listen", self.addresses.get(folder, self._listen), "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -59,6 +61,11 @@ class Lace:
             assert stdout is not None
             self.started[folder] = json.loads(stdout.readline())
             assert self.started[folder]["event"] == "started"
+
+    @property
+    def addresses(self) -> dict[Path, str]:
+        """Where each node listens, or did before it was killed."""
+        return {folder: started["listening"][0] for folder, started in self.started.items()}
 
     def kill(self, *folders: Path) -> None:
         """End nodes at once: no signal that they could hear."""

@@ -13,6 +13,7 @@ from bobbin.cli.node_client import ask_links
 from bobbin.config.enrolment import NewPeer, add_peer
 from bobbin.policy import builder
 from bobbin.records.ids import Verifier
+from bobbin.runtime.roster import Way
 from bobbin.wire import address
 from tests.end_to_end.command import COMMAND, bobbin, environment
 from tests.end_to_end.served_process import PATIENCE_SECONDS, make_lace, names, put, serving, until
@@ -108,7 +109,7 @@ def test_nobody_without_a_listed_key_obtains_anything(pair: _Pair, tmp_path: Pat
 
 def test_a_follower_hears_of_later_records_and_comes_back_after_a_restart(pair: _Pair, tmp_path: Path) -> None:
     where = f"unix:{tmp_path}/n.sock"
-    peer = NewPeer(name="n", verifier=pair.node_key, address=address.parse(where))
+    peer = NewPeer(name="n", verifier=pair.node_key, ways=(Way(address=address.parse(where)),))
     add_peer(pair.client / "peers.toml", peer)
     with serving(pair.node, "--listen", where) as node:
         follower = subprocess.Popen(
@@ -127,13 +128,16 @@ def test_a_follower_hears_of_later_records_and_comes_back_after_a_restart(pair: 
     with serving(pair.node, "--listen", where):
         assert json.loads(follower.stdout.readline())["name"] == "meanwhile"
         _, err = follower.communicate(timeout=PATIENCE_SECONDS)
-    assert (follower.returncode, err) == (0, b"")
+    assert follower.returncode == 0
+    events = [json.loads(line) for line in err.splitlines()]
+    assert {row["event"] for row in events} == {"linked", "lost"}
+    assert {row["address"] for row in events} == {where}
 
 
 def test_a_node_follows_by_itself(pair: _Pair, tmp_path: Path) -> None:
     where = f"unix:{tmp_path}/n.sock"
     there = address.parse(where)
-    peer = NewPeer(name="n", verifier=pair.node_key, address=there, policy=pair.policy, follow=True)
+    peer = NewPeer(name="n", verifier=pair.node_key, ways=(Way(address=there),), policy=pair.policy, follow=True)
     add_peer(pair.client / "peers.toml", peer)
     with serving(pair.client) as client:
         assert client.started["listening"] == []

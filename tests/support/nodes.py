@@ -31,7 +31,7 @@ from bobbin.runtime.log import make_log
 from bobbin.runtime.node import Listen, Node
 from bobbin.runtime.node_settings import Logging, LogLevel, NodeSettings
 from bobbin.runtime.pair import Clock
-from bobbin.runtime.roster import KnownPeer, Roster
+from bobbin.runtime.roster import KnownPeer, Roster, Way
 from bobbin.runtime.serving import Serving
 from bobbin.runtime.status import LinkStatus
 from bobbin.runtime.stream_link import StreamLink
@@ -57,8 +57,11 @@ def key(number: int) -> SigningKey:
 
 
 def peer(name: str, verifier: Verifier | None, **changes: object) -> KnownPeer:
-    """A known peer under a policy that selects everything."""
+    """A known peer under a policy that selects everything. ``address`` and ``certificate``: of its only way."""
     values: dict[str, object] = {"selector": selector(EVERYTHING), **changes}
+    where, pin = values.pop("address", None), values.pop("certificate", None)
+    if where is not None:
+        values["ways"] = (Way(address=where, certificate=pin),)  # type: ignore[arg-type]
     return KnownPeer(name=name, verifier=verifier, **values)  # type: ignore[arg-type]
 
 

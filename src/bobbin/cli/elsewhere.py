@@ -3,8 +3,12 @@
 Whoever is elsewhere is dialled under what ``peers.toml`` notes of it: its key, the pin of its certificate, the policies
 and limits for it. Options add to that, or stand in for what is not noted. A key that is noted is never set aside by an
 option: whoever means another one changes the file.
+
+A name may stand for several addresses, each with the pin of its own certificate. The key is the same at all of them. An
+address on the command line means that one alone.
 """
 
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from msgspec import Struct, structs
 
+from bobbin.cli.output import Output
 from bobbin.cli.policy_files import load_query, load_selector, shown_name, texts_of
 from bobbin.cli.sources import STDIN, MissingFile, check_given
 from bobbin.errors import BobbinError, UsageError
@@ -25,8 +30,13 @@ if TYPE_CHECKING:
     from bobbin.records.ids import Verifier
     from bobbin.runtime.connection import Connection, Destination
     from bobbin.runtime.introduction import Introduction
+    from bobbin.runtime.reaching import Failure
     from bobbin.runtime.remote import RemotePeer
+    from bobbin.runtime.roster import Way
     from bobbin.wire.address import Address
+
+_PASSED_OVER_MAX: Final = 16
+"""Addresses that failed and that nobody was told of yet; a peer has no more of them."""
 
 _FORMS: Final = "an address, such as tls:host:4791, or the name of a known peer"
 
@@ -111,12 +121,14 @@ class Elsewhere:
     def __init__(
         self, *, address: "Address", name: str | None, key: "Verifier | None", terms: Terms, peer: "RemotePeer"
     ) -> None:
-        self.address: Final = address
+        """``address`` is where it is dialled first."""
+        self._first: Final = address
         self.name: Final = name
         """None for an address that nobody is known at."""
         self.terms: Final = terms
         self._key: Final = key
-        self.peer: Final = structs.replace(peer, admit=self._admit)
+        self._passed_over: Final[deque[Failure]] = deque(maxlen=_PASSED_OVER_MAX)
+        self.peer: Final = structs.replace(peer, admit=self._admit, passed_over=self._passed_over.append)
         self._demand: Final = peer.admit
         self.introduction: Introduction | None = None
         """Of the last link that came up."""
@@ -125,6 +137,18 @@ class Elsewhere:
     def verifier(self) -> "Verifier | None":
         """The key that was proven; before that, the one that is expected."""
         return self._key if self.introduction is None else self.introduction.peer
+
+    @property
+    def address(self) -> "Address":
+        """Where it answered last; before that, where it is dialled first."""
+        return self._first if self.introduction is None else self.introduction.route.address
+
+    def say_passed_over(self, out: Output) -> None:
+        """Tell the user which addresses have failed although another one has not, each once."""
+        while self._passed_over:
+            failure = self._passed_over.popleft()
+            # Nobody at an address is what the others are for; somebody else there is worth a look.
+            (out.warn if failure.is_alarm else out.note)(f"passed over: {failure}")
 
     def connect(self, lace: "Lace", *, needs_policy: bool) -> "Connection":
         """The lace and this peer. Nothing is dialled yet."""
@@ -192,6 +216,7 @@ def find_elsewhere(folder: Path, peer: str, demands: Demands, chosen: Chosen) ->
     if is_address(peer):
         address = addresses.parse(peer)
         entry = known.named(demands.trust_new) if demands.trust_new is not None else _at(known, address)
+        ways: tuple[Way, ...] = (_way(entry, address, demands),)
     else:
         if demands.trust_new is not None:
             raise UsageError("--trust-new goes with an address: a name that is known has its key already")
@@ -200,16 +225,16 @@ def find_elsewhere(folder: Path, peer: str, demands: Demands, chosen: Chosen) ->
             raise UsageError(f"{peer} is a folder, which only `bobbin sync` takes; PEER is {_FORMS}")
         if entry is None:
             raise UsageError(f"there is no folder {peer}, and {known.file} knows nobody of that name; PEER is {_FORMS}")
-        if entry.address is None:
+        if not entry.ways:
             raise UsageError(f"there is no address for {peer} in {known.file}; name the address itself")
-        address = entry.address
+        ways = entry.ways
     key = _expected_key(entry, demands)
     return Elsewhere(
-        address=address,
+        address=ways[0].address,
         name=demands.trust_new if entry is None else entry.name,
         key=key,
         terms=_terms(known, entry, chosen),
-        peer=_peer(folder, address, entry, key, demands, chosen),
+        peer=_peer(folder, ways, entry, key, demands, chosen),
     )
 
 
@@ -227,8 +252,24 @@ def _is_known(peers: Path | None, folder: Path, name: str) -> bool:
 def _at(known: "Peers", address: "Address") -> "PeerEntry | None":
     from bobbin.runtime.connection import same_place
 
-    found = (entry for entry in known.entries if entry.address is not None and same_place(entry.address, address))
-    return next(found, None)
+    found = known.at(lambda one: same_place(one, address))
+    return None if found is None else found[0]
+
+
+def _way(entry: "PeerEntry | None", address: "Address", demands: Demands) -> "Way":
+    """An address of the command line, with the pin that is noted for it."""
+    from bobbin.runtime.connection import same_place
+    from bobbin.runtime.roster import Way
+
+    noted = () if entry is None else entry.ways
+    pins = {way.certificate for way in noted if same_place(way.address, address)} or {way.certificate for way in noted}
+    if len(pins) > 1 and demands.pin is None and demands.authorities is None:
+        assert entry is not None
+        raise UsageError(
+            f"{entry.name} shows another certificate at each of its addresses, and {address} is none of them; "
+            "name the right one (--pin)"
+        )
+    return Way(address=address, certificate=next(iter(pins)) if len(pins) == 1 else None)
 
 
 def _expected_key(entry: "PeerEntry | None", demands: Demands) -> "Verifier | None":
@@ -281,7 +322,7 @@ def _terms(known: "Peers", entry: "PeerEntry | None", chosen: Chosen) -> Terms:
 
 def _peer(
     folder: Path,
-    address: "Address",
+    ways: "tuple[Way, ...]",
     entry: "PeerEntry | None",
     key: "Verifier | None",
     demands: Demands,
@@ -291,20 +332,17 @@ def _peer(
     from bobbin.runtime.connection import Destination
     from bobbin.wire.address import Scheme
 
-    is_encrypted = address.scheme in (Scheme.TLS, Scheme.WSS)
-    if not is_encrypted and (demands.pin is not None or demands.authorities is not None):
-        raise UsageError(f"{address} shows no certificate; --pin and --ca are for tls and wss addresses")
+    open_ways = [way.address for way in ways if way.address.scheme not in (Scheme.TLS, Scheme.WSS)]
+    if open_ways and (demands.pin is not None or demands.authorities is not None):
+        raise UsageError(f"{open_ways[0]} shows no certificate; --pin and --ca are for tls and wss addresses")
     if demands.pin is not None and demands.authorities is not None:
         raise UsageError("a certificate is the pinned one (--pin), or authorities vouch for it (--ca): choose one")
     check_given(demands.authorities)
-    pin = None if demands.pin is None else parse_certificate(demands.pin)
-    if pin is None and demands.authorities is None and entry is not None:
-        pin = entry.certificate
-    destination = Destination(
-        address=address,
-        name="" if entry is None else entry.name,
-        verifier=key,
-        certificate=pin,
+    if demands.pin is not None or demands.authorities is not None:
+        pin = None if demands.pin is None else parse_certificate(demands.pin)
+        ways = tuple(structs.replace(way, certificate=pin) for way in ways)
+    destination = structs.replace(
+        Destination.by(ways, name="" if entry is None else entry.name, verifier=key),
         authorities=demands.authorities,
         allow_insecure=demands.allow_insecure,
     )
@@ -312,7 +350,7 @@ def _peer(
         return _advising(destination)
     if STDIN in (chosen.policy, chosen.query_policy):
         raise UsageError(f"--trust-new notes the policies for the peer, and {shown_name(STDIN)} cannot be read again")
-    if address.scheme is Scheme.STDIO and entry is None:
+    if destination.address.scheme is Scheme.STDIO and entry is None:
         raise UsageError("--trust-new notes where the peer is dialled, and stdio is no such place")
     return _trusting(folder, destination, demands, chosen)
 
@@ -343,6 +381,7 @@ def _trusting(folder: Path, destination: "Destination", demands: Demands, chosen
     from bobbin.config.layout import Layout
     from bobbin.runtime.introduction import NotAdmitted
     from bobbin.runtime.remote import UNKNOWN_PEER
+    from bobbin.runtime.roster import Way
     from bobbin.transport.base import ByteStream
     from bobbin.transport.dial import dial
     from bobbin.transport.tls import TlsClient
@@ -368,8 +407,7 @@ def _trusting(folder: Path, destination: "Destination", demands: Demands, chosen
         new = NewPeer(
             name=name,
             verifier=introduction.peer,
-            address=None if address.scheme is Scheme.STDIO else address,
-            certificate=destination.certificate,
+            ways=() if address.scheme is Scheme.STDIO else (Way(address=address, certificate=destination.certificate),),
             policy=None if chosen.policy is None else Path(chosen.policy),
             query_policy=None if chosen.query_policy is None else Path(chosen.query_policy),
             limits=chosen.limits,

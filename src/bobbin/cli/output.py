@@ -70,6 +70,13 @@ class Output:
         if not self.as_json:
             say(printable(text))
 
+    def event(self, value: Json, text: str) -> None:
+        """What has happened meanwhile: a word to the user, or with ``--json`` one line of JSON beside the results."""
+        if self.as_json:
+            say(encode(value).decode())
+        else:
+            say(printable(text))
+
     def warn(self, text: str) -> None:
         """Something that the user should look at. Also with ``--json``, as JSON."""
         if self.as_json:

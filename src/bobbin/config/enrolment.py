@@ -35,7 +35,7 @@ from bobbin.config.peers import (
 from bobbin.config.sources import Sources, current_digest
 from bobbin.errors import IntegrityError, ResourceError, UsageError
 from bobbin.records.ids import Verifier
-from bobbin.wire.address import Address
+from bobbin.runtime.roster import Way
 
 _PRIVATE: Final = 0o600
 _HEAD: Final = "# The known peers of this lace: who they are, and on which terms records are exchanged with them.\n"
@@ -55,8 +55,8 @@ class NewPeer(Struct, frozen=True, kw_only=True):
     name: str
     verifier: Verifier | None = None
     """None for whoever answers at the address."""
-    address: Address | None = None
-    certificate: bytes | None = None
+    ways: tuple[Way, ...] = ()
+    """Where it is dialled. Either all of them have a pin or none has."""
     policy: Path | None = None
     """As the caller names it; in the file it is relative to the file, unless it is absolute here."""
     query_policy: Path | None = None
@@ -220,10 +220,10 @@ def _table(file: Path, peer: NewPeer) -> Table:
         table["verifier"] = str(peer.verifier)
     else:
         table["unproven"] = True
-    if peer.address is not None:
-        table["address"] = str(peer.address)
-    if peer.certificate is not None:
-        table["certificate"] = certificate_text(peer.certificate)
+    if peer.ways:
+        table["address"] = _one_or_all([str(way.address) for way in peer.ways])
+    if pins := [certificate_text(way.certificate) for way in peer.ways if way.certificate is not None]:
+        table["certificate"] = _one_or_all(pins)
     for key, path in (("policy", peer.policy), ("query_policy", peer.query_policy)):
         if path is not None:
             table[key] = _from(file, path)
@@ -234,6 +234,11 @@ def _table(file: Path, peer: NewPeer) -> Table:
     if not peer.admit:
         table["admit"] = False
     return table
+
+
+def _one_or_all(texts: list[str]) -> str | list[str]:
+    """A single one as a text, as most people have it."""
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _from(file: Path, path: Path) -> str:

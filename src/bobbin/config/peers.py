@@ -8,14 +8,18 @@
     address = "tls:lab.example:4791"
     policy = "policies/lab.policy"
 
+A peer that several machines keep, as the nodes of a replicated lace do, has a list of addresses. One key holds for all
+of them; a certificate may be pinned for each.
+
 Reading has two steps. ``read_peers`` checks the file by itself, so that a list of peers can be shown and edited
 whatever becomes of their policies. ``make_roster`` compiles the policies and gives each peer its terms; a peer that has
 no policy, neither its own nor a default one, is an error: nothing is exchanged by accident.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, TypeVar, cast
 
 from msgspec import Meta, Struct, structs
 
@@ -29,11 +33,15 @@ from bobbin.interlace.limits import NAMES, PROFILES, Limits
 from bobbin.policy.modules import Query, Selector
 from bobbin.records import ids
 from bobbin.records.ids import Verifier
-from bobbin.runtime.roster import ANONYMOUS, KnownPeer, Roster
+from bobbin.runtime.roster import ANONYMOUS, KnownPeer, Roster, Way
 from bobbin.wire import address as addresses
 from bobbin.wire.address import Address, Scheme
 
+T = TypeVar("T")
+
 PEERS_MAX: Final = 10_000
+ADDRESSES_MAX: Final = 16
+"""Of one peer. All of them are tried in a row, so there are not many."""
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
 _PIN_PREFIX: Final = "sha256:"
@@ -75,9 +83,16 @@ class PeerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unproven: Annotated[
         bool, Meta(description="Instead of `verifier`: exchange with whoever answers at `address`, without proof.")
     ] = False
-    address: Annotated[str | None, Meta(description="Where it is dialled, as in `tls:lab.example:4791`.")] = None
+    address: Annotated[
+        str | tuple[str, ...] | None,
+        Meta(description="Where it is dialled, as in `tls:lab.example:4791`; several are tried in their order."),
+    ] = None
     certificate: Annotated[
-        str | None, Meta(description="SHA-256 of the one certificate that its server may show, in hexadecimal digits.")
+        str | tuple[str, ...] | None,
+        Meta(
+            description="SHA-256 of the one certificate that its server may show, in hexadecimal digits; a list has "
+            "one for each address."
+        ),
     ] = None
     policy: Policy = None
     query_policy: QueryPolicy = None
@@ -85,7 +100,7 @@ class PeerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strategy: Annotated[
         Strategy | None, Meta(description="How the sides find out what the other offers. `auto`: what costs least.")
     ] = None
-    follow: Annotated[bool, Meta(description="Keep an open link to `address` while the node runs.")] = False
+    follow: Annotated[bool, Meta(description="Keep an open link to it while the node runs.")] = False
     admit: Annotated[bool, Meta(description="Take links that it opens to us.")] = True
 
 
@@ -111,8 +126,8 @@ class PeerEntry(Struct, frozen=True, kw_only=True):
     """Where it stands in the file, for messages."""
     name: str
     verifier: Verifier | None
-    address: Address | None
-    certificate: bytes | None
+    ways: tuple[Way, ...]
+    """Its addresses in their order, with the pin of each."""
     policy: str | None
     """As written: relative to the file."""
     query_policy: str | None
@@ -123,6 +138,11 @@ class PeerEntry(Struct, frozen=True, kw_only=True):
     admit: bool
     strategy: Strategy | None = None
     """None where nothing is written."""
+
+    @property
+    def address(self) -> Address | None:
+        """Where it is dialled first; None if only it dials us."""
+        return self.ways[0].address if self.ways else None
 
 
 class Peers(Struct, frozen=True, kw_only=True):
@@ -137,6 +157,10 @@ class Peers(Struct, frozen=True, kw_only=True):
 
     def find(self, verifier: Verifier) -> PeerEntry | None:
         return next((entry for entry in self.entries if entry.verifier == verifier), None)
+
+    def at(self, is_there: Callable[[Address], bool]) -> tuple[PeerEntry, Way] | None:
+        """The first peer one of whose addresses is the one that is meant, and the way by which it is."""
+        return next(((one, way) for one in self.entries for way in one.ways if is_there(way.address)), None)
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -265,6 +289,29 @@ def parse_address(text: str) -> Address:
     return address
 
 
+class WrongPin(UsageError):
+    """The pins of certificates do not fit the addresses. Nothing was changed."""
+
+
+def make_ways(addresses: Sequence[Address], pins: bytes | Sequence[bytes] = ()) -> tuple[Way, ...]:
+    """The ways to a peer: its addresses, and no pin, one that holds at all of them, or one for each."""
+    if len(addresses) > ADDRESSES_MAX:
+        raise UsageError(f"there are {len(addresses)}; a peer has at most {ADDRESSES_MAX} addresses")
+    if twins := [str(one) for number, one in enumerate(addresses) if one in addresses[:number]]:
+        raise UsageError(f"{twins[0]} is there twice")
+    if not pins:
+        return tuple(Way(address=one) for one in addresses)
+    if not addresses or any(one.scheme not in (Scheme.TLS, Scheme.WSS) for one in addresses):
+        raise WrongPin("only a server that we dial shows one: name its tls or wss address")
+    listed = [pins] * len(addresses) if isinstance(pins, bytes) else pins
+    if len(listed) != len(addresses):
+        raise WrongPin(
+            f"for {len(addresses)} addresses there are {len(listed)} certificates; name one for each, in the same "
+            "order, or a single one that all of them show"
+        )
+    return tuple(Way(address=one, certificate=pin) for one, pin in zip(addresses, listed, strict=True))
+
+
 def limits_of(choice: str | LimitsTable) -> Limits:
     """The limits that a profile or a table stands for."""
     table = LimitsTable(profile=choice) if isinstance(choice, str) else choice
@@ -299,18 +346,25 @@ class _Checker:
             self.say("verifier", str(error))
             return None
 
-    def address(self, text: str | None) -> Address | None:
+    def ways(self, peer: PeerTable) -> tuple[Way, ...]:
+        """All ways to it; none after a finding."""
+        before = len(self._findings)
+        found = [self._parsed("address", parse_address, text) for text in _listed(peer.address)]
+        pins = [self._parsed("certificate", parse_certificate, text) for text in _listed(peer.certificate)]
+        if len(self._findings) > before:
+            return ()
+        known, listed = [one for one in found if one is not None], [pin for pin in pins if pin is not None]
         try:
-            return None if text is None else parse_address(text)
-        except BobbinError as error:
-            self.say("address", str(error))
-            return None
-
-    def certificate(self, text: str | None) -> bytes | None:
-        try:
-            return None if text is None else parse_certificate(text)
+            return make_ways(known, listed[0] if isinstance(peer.certificate, str) else listed)
         except UsageError as error:
-            self.say("certificate", str(error))
+            self.say("certificate" if isinstance(error, WrongPin) else "address", str(error))
+            return ()
+
+    def _parsed(self, name: str, parse: Callable[[str], T], text: str) -> T | None:
+        try:
+            return parse(text)
+        except BobbinError as error:
+            self.say(name, str(error))
             return None
 
     def limits(self, choice: str | LimitsTable | None) -> Limits | None:
@@ -321,6 +375,16 @@ class _Checker:
             return None
 
 
+def _listed(written: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    match written:
+        case None:
+            return ()
+        case str():
+            return (written,)
+        case _:
+            return written
+
+
 def _check(peer: PeerTable, key: str, file: Path, findings: Findings) -> PeerEntry:
     checker = _Checker(key, file, findings)
     checker.name(peer.name)
@@ -328,8 +392,7 @@ def _check(peer: PeerTable, key: str, file: Path, findings: Findings) -> PeerEnt
         key=key,
         name=peer.name,
         verifier=checker.verifier(peer.verifier),
-        address=checker.address(peer.address),
-        certificate=checker.certificate(peer.certificate),
+        ways=checker.ways(peer),
         policy=peer.policy,
         query_policy=peer.query_policy,
         limits=checker.limits(peer.limits),
@@ -346,17 +409,17 @@ def _check(peer: PeerTable, key: str, file: Path, findings: Findings) -> PeerEnt
         )
     if peer.unproven and peer.verifier is not None:
         checker.say("unproven", "a peer either proves a key or proves nothing; leave verifier or unproven out")
-    if peer.address is None:
+    if peer.unproven and len(_listed(peer.address)) > 1:
+        checker.say(
+            "address", "only a key makes several addresses one peer; a peer that proves nothing has one address"
+        )
+    if not _listed(peer.address):
         if peer.unproven:
             checker.say("address", "it is missing: a peer that proves nothing is known by its address only")
         elif not peer.admit:
             checker.say("admit", "its links are not taken and it has no address, so there is no way to it at all")
         if peer.follow:
             checker.say("follow", "there is no address to keep a link to")
-    if peer.certificate is not None and (
-        peer.address is None or (entry.address and entry.address.scheme not in (Scheme.TLS, Scheme.WSS))
-    ):
-        checker.say("certificate", "only a server that we dial shows one: name its tls or wss address")
     return entry
 
 
@@ -365,8 +428,7 @@ def _check_anonymous(table: AnonymousTable, file: Path, findings: Findings) -> P
         key=ANONYMOUS,
         name=ANONYMOUS,
         verifier=None,
-        address=None,
-        certificate=None,
+        ways=(),
         policy=table.policy,
         query_policy=table.query_policy,
         limits=_Checker(ANONYMOUS, file, findings).limits(table.limits),
@@ -414,11 +476,10 @@ def _known(
     return KnownPeer(
         name=entry.name,
         verifier=entry.verifier,
-        address=entry.address,
+        ways=entry.ways,
         selector=selector,
         query=query,
         limits=defaults.limits if entry.limits is None else entry.limits,
-        certificate=entry.certificate,
         follow=entry.follow,
         admit=entry.admit,
         strategy=entry.strategy or Strategy.AUTO,

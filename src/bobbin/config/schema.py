@@ -11,7 +11,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, TypeVar, cast, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Final, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, Struct, structs
@@ -186,6 +187,13 @@ def _is_list(kind: object) -> bool:
     return any(get_origin(part) in (list, tuple) for part in _parts(kind))
 
 
+def _is_one_enough(kind: object) -> bool:
+    """Whether a text may stand for a list of one."""
+    if get_origin(kind) is Annotated:
+        return _is_one_enough(get_args(kind)[0])
+    return get_origin(kind) in (Union, UnionType) and str in get_args(kind)
+
+
 def _choices(kind: object) -> list[str]:
     enums = (part for part in _parts(kind) if isinstance(part, type) and issubclass(part, Enum))
     return [str(member.value) for enum in enums for member in enum]
@@ -204,7 +212,7 @@ def _shown(kind: object) -> tuple[str, str]:
     if _struct_in(kind) is not None:
         return f"{words} or a table", described
     if _is_list(kind):
-        return f"a list of {words}", described
+        return f"{f'{words} or ' if _is_one_enough(kind) else ''}a list of {words}", described
     return words + "".join(_range(note) for note in notes), described
 
 

@@ -40,7 +40,8 @@ from bobbin.runtime.operations import Got, Listing, Participant, Placed, Wishes
 from bobbin.runtime.pair import Observer
 from bobbin.runtime.reconnect import Lost
 from bobbin.runtime.recording import Recorder
-from bobbin.runtime.remote import RemoteFollowing, RemotePeer
+from bobbin.runtime.remote import Line, RemoteFollowing, RemotePeer
+from bobbin.runtime.roster import Way
 from bobbin.store.base import Listed
 from bobbin.transport.base import ByteStream
 from bobbin.wire.address import PORTS, Address, Scheme
@@ -90,6 +91,20 @@ class Destination(Struct, frozen=True, kw_only=True):
     """A file with the authorities that may vouch for the certificate, instead of those of the system."""
     allow_insecure: bool = False
     """Off this machine, do without encryption and without proof. A key that is named is demanded all the same."""
+    otherwise: tuple[Way, ...] = ()
+    """Further addresses of the same peer, each with its own pin, tried in this order. They need a key that is named."""
+
+    @classmethod
+    def by(cls, ways: tuple[Way, ...], *, name: str = "", verifier: Verifier | None = None) -> "Destination":
+        """A peer that has at least one address."""
+        first, *others = ways
+        return cls(
+            address=first.address,
+            certificate=first.certificate,
+            otherwise=tuple(others),
+            name=name,
+            verifier=verifier,
+        )
 
     def demanding(self, verifier: Verifier) -> "Destination":
         """The same, and this key must be proven. One that is named already is not set aside by another."""
@@ -99,15 +114,27 @@ class Destination(Struct, frozen=True, kw_only=True):
 
     def peer(self) -> RemotePeer:
         """The peer, ready to be dialled."""
+        if self.otherwise and self.verifier is None:
+            raise UsageError(
+                f"{self.name or self.address} has several addresses: only a key that is named makes them one peer"
+            )
         return RemotePeer(
             dial=self.dial,
+            address=str(self.address),
+            otherwise=tuple(
+                Line(
+                    dial=structs.replace(self, address=way.address, certificate=way.certificate, otherwise=()).dial,
+                    address=str(way.address),
+                )
+                for way in self.otherwise
+            ),
             admit=remote.expecting(self.verifier, allow_insecure=self.allow_insecure),
             name=f"peer {self.name or self.address}",
             allow_insecure=self.allow_insecure,
         )
 
     async def dial(self) -> ByteStream:
-        """A stream to the peer.
+        """A stream to the peer, at its first address.
 
         A pinned certificate must be that one. Without a pin, a key that is named vouches by its bound proof, so the
         certificate itself may be anything; and where no key is named either, an authority must vouch for it.

@@ -1,8 +1,9 @@
 """Peers that a node dials by itself, and keeps dialling: each has one open link, or a moment at which to try again.
 
 Between two attempts the node waits (``reconnect.Backoff``). A link that has reached a fixed point was good: if it has
-lasted as well, the waits start over after it. Unlike a single client, a node never gives up: what is wrong today may be
-mended tomorrow, on either side, and until then the status and the log say what it is.
+lasted as well, the waits start over after it. A peer with several addresses is tried at each of them, one right after
+the other, before there is a wait (``rotation.Rotation``). Unlike a single client, a node never gives up: what is wrong
+today may be mended tomorrow, on either side, and until then the status and the log say what it is.
 """
 
 import asyncio
@@ -20,16 +21,17 @@ from bobbin.runtime.connection import Destination
 from bobbin.runtime.log import clean_text
 from bobbin.runtime.node_settings import Reconnecting
 from bobbin.runtime.reconnect import Backoff
-from bobbin.runtime.roster import KnownPeer
+from bobbin.runtime.roster import KnownPeer, Way
+from bobbin.runtime.rotation import Rotation
 from bobbin.runtime.status import Direction, End, Ended, LinkState, LinkStatus
 from bobbin.transport.base import ByteStream
 
 if TYPE_CHECKING:
     from bobbin.runtime.node_link import NodeLink
 
-Dial: TypeAlias = Callable[[KnownPeer], Awaitable[ByteStream]]
-"""Opens a stream to a known peer. Raises ``TransportError``, ``UsageError`` for what cannot be dialled, ``NotAdmitted``
-for a way that nothing may be said on."""
+Dial: TypeAlias = Callable[[KnownPeer, Way], Awaitable[ByteStream]]
+"""Opens a stream to a known peer by one of its ways. Raises ``TransportError``, ``UsageError`` for what cannot be
+dialled, ``NotAdmitted`` for a way that nothing may be said on."""
 
 
 _DETAIL_CHARACTERS_MAX: Final = 300
@@ -55,23 +57,23 @@ class Lost(Struct, frozen=True, kw_only=True):
     """A followed peer has no link now."""
 
     known: KnownPeer
+    way: Way
+    """Where it was tried."""
     ended: Ended
     was_up: bool
     """Whether there was a link, as opposed to an attempt that led to none."""
     attempts: int
     """Since the last good link."""
     next_seconds: float
-    """How long until the next attempt."""
+    """How long until the next attempt; 0 where another address is tried at once."""
 
 
-async def dial_known(peer: KnownPeer, *, allow_insecure: bool = False) -> ByteStream:
-    """A stream to the address of a known peer. ``NotAdmitted`` for a way that is open to others, unless allowed."""
-    if peer.address is None:
-        raise UsageError(f"{peer.name} has no address")
+async def dial_known(peer: KnownPeer, way: Way, *, allow_insecure: bool = False) -> ByteStream:
+    """A stream to a known peer. ``NotAdmitted`` for a way that is open to others, unless allowed."""
     destination = Destination(
-        address=peer.address,
+        address=way.address,
         verifier=peer.verifier,
-        certificate=peer.certificate,
+        certificate=way.certificate,
         allow_insecure=allow_insecure,
     )
     return await destination.dial()
@@ -90,8 +92,13 @@ class Follow:
         tell: Callable[[Lost], None] = lambda _: None,
     ) -> None:
         """``tell`` hears of every attempt that is over, before the wait for the next one."""
+        if not known.ways:
+            raise UsageError(f"{known.name} has no address")
         self.number: Final = number
         self.known = known
+        self._rotation = Rotation(len(known.ways))
+        self.way = known.ways[0]
+        """The one that is tried, or in use."""
         self._backoff = _backoff(pauses)
         self.link: NodeLink | None = None
         """While there is a stream."""
@@ -110,18 +117,21 @@ class Follow:
         """Dial, again and again, until cancelled."""
         while True:
             self._since_ns, self._due_ns = monotonic_ns(), None
+            way = self.way
             attempt = await self._attempt(self)
             if self._backoff.settle(was_good=attempt.was_good, seconds=attempt.seconds):
                 self.attempts = 0
+                self._rotation.start_over()
             self.attempts += 1
             self.last_end = attempt.ended
             if self.is_over:
                 return
-            delay = self._backoff.wait_seconds()
+            delay = 0.0 if self._move_on(way, was_up=attempt.was_up) else self._backoff.wait_seconds()
             self._due_ns = monotonic_ns() + int(delay * SECOND_NS)
             self._tell(
                 Lost(
                     known=self.known,
+                    way=way,
                     ended=attempt.ended,
                     was_up=attempt.was_up,
                     attempts=self.attempts,
@@ -135,9 +145,25 @@ class Follow:
                 pass
             self._hurry.clear()
 
+    def _move_on(self, way: Way, *, was_up: bool) -> bool:
+        """Whether another way is to be tried at once, now that an attempt at this one is over."""
+        if way != self.way:
+            return True  # the ways have changed meanwhile, and the new ones are untried
+        if was_up:
+            self._rotation.work()
+        is_next = self._rotation.move_on()
+        self.way = self.known.ways[self._rotation.at]
+        return is_next
+
     def change(self, known: KnownPeer, pauses: Reconnecting) -> None:
-        """Other terms, or other pauses, hold from now on. A peer that has moved is tried at once."""
-        has_moved = not self.leads_like(known)
+        """Other terms, or other pauses, hold from now on. A peer that has moved is tried at once.
+
+        One that is still to be found where it is tried, or linked, has not moved, whatever other addresses it has.
+        """
+        has_moved = not self.leads_by(self.way, known)
+        if known.ways != self.known.ways:
+            self._rotation = Rotation(len(known.ways), at=0 if has_moved else known.ways.index(self.way))
+            self.way = known.ways[self._rotation.at]
         self.known, self._backoff = known, _backoff(pauses)
         if not has_moved:
             return
@@ -145,9 +171,9 @@ class Follow:
             self.link.end(End.PEER_CHANGED, f"{known.name} has moved")
         self.hurry()
 
-    def leads_like(self, known: KnownPeer) -> bool:
-        """Whether some terms lead to the same place, and the same peer, as those that hold now."""
-        return _way(known) == _way(self.known)
+    def leads_by(self, way: Way, known: KnownPeer) -> bool:
+        """Whether a way leads to the same peer under some terms as under those that hold now."""
+        return known.verifier == self.known.verifier and way in known.ways and way in self.known.ways
 
     @property
     def why_unlinked(self) -> str | None:
@@ -174,7 +200,7 @@ class Follow:
             id=self.number,
             direction=Direction.OUT,
             state=state,
-            address=str(self.known.address),
+            address=str(self.way.address),
             peer=self.known.name,
             verifier=None,
             since=tai.render(tai_now() - age_ns),
@@ -183,10 +209,6 @@ class Follow:
             attempts=self.attempts,
             last_end=self.last_end,
         )
-
-
-def _way(known: KnownPeer) -> tuple[object, ...]:
-    return known.address, known.certificate, known.verifier
 
 
 def _backoff(pauses: Reconnecting) -> Backoff:

@@ -29,7 +29,7 @@ from bobbin.runtime.introduction import NotAdmitted, proof_counts
 from bobbin.runtime.log import Repeats
 from bobbin.runtime.node_link import NodeLink
 from bobbin.runtime.node_settings import LinkBounds, NodeSettings
-from bobbin.runtime.roster import Change, KnownPeer, Roster, change, successor
+from bobbin.runtime.roster import Change, KnownPeer, Roster, Way, change, successor
 from bobbin.runtime.serving import Serving
 from bobbin.runtime.status import Direction, End, Ended, NodeStatus, PastLink
 from bobbin.transport.base import Accept, ByteStream, Listener
@@ -229,7 +229,7 @@ class Node(AbstractAsyncContextManager["Node"]):
             stream.abort()
             self._count_refusal(place.value, "", route.remote)
             return
-        link = place.visitor = self._make_link(Direction.IN, str(route.address))
+        link = place.visitor = self._make_link(Direction.IN, route.address)
         try:
             ended = await link.run(
                 stream,
@@ -241,9 +241,10 @@ class Node(AbstractAsyncContextManager["Node"]):
             self._door.leave(place)
             self._forget(link)
 
-    def _make_link(self, direction: Direction, address: str) -> NodeLink:
+    def _make_link(self, direction: Direction, address: Address, way: Way | None = None) -> NodeLink:
         self._numbers += 1
-        link = NodeLink(self._numbers, self.serving, direction, address=address, bounds=self.settings.links)
+        bounds = self.settings.links
+        link = NodeLink(self._numbers, self.serving, direction, address=str(address), bounds=bounds, way=way)
         self._links[link.number] = link
         return link
 
@@ -293,24 +294,24 @@ class Node(AbstractAsyncContextManager["Node"]):
             "followed-peer-lost" if lost.was_up else "followed-peer-unreached",
             lost.ended.reason,
             peer=lost.known.name,
-            address=str(lost.known.address),
+            address=str(lost.way.address),
             detail=lost.ended.detail,
             attempts=lost.attempts,
             next_attempt_seconds=lost.next_seconds,
         )
 
     async def _attempt(self, follow: Follow) -> Attempt:
-        known = follow.known
+        known, way = follow.known, follow.way
         place = self._door.dial()
         if isinstance(place, Refusal):
             return Attempt(Ended(at=tai.render(tai_now()), reason=place.value), was_good=False)
         link: NodeLink | None = None
         try:
             try:
-                stream = await self._dial(known)
+                stream = await self._dial(known, way)
                 self._check_way(stream)
             except NotAdmitted as error:
-                self._count_refusal(error.code, str(error), str(known.address))
+                self._count_refusal(error.code, str(error), str(way.address))
                 return Attempt(ended_by(error.code, str(error)), was_good=False)
             except BobbinError as error:
                 self.serving.meter.connects_failed.inc()
@@ -319,10 +320,10 @@ class Node(AbstractAsyncContextManager["Node"]):
                 self.serving.log.exception("connect-crashed", peer=known.name)
                 detail = f"a mistake of this program ({type(error).__name__})"
                 return Attempt(ended_by(End.CONNECT_FAILED.value, detail), was_good=False)
-            if not follow.leads_like(known):
+            if not follow.leads_by(way, known):
                 await stream.close()
                 return Attempt(_moved(known), was_good=True)
-            link = follow.link = self._make_link(Direction.OUT, str(known.address))
+            link = follow.link = self._make_link(Direction.OUT, way.address, way)
             made = link
             ended = await link.run(
                 stream,
@@ -340,8 +341,8 @@ class Node(AbstractAsyncContextManager["Node"]):
             if link is not None:
                 self._forget(link)
 
-    async def _dial_known(self, known: KnownPeer) -> ByteStream:
-        return await dial_known(known, allow_insecure=self._door.allow_insecure)
+    async def _dial_known(self, known: KnownPeer, way: Way) -> ByteStream:
+        return await dial_known(known, way, allow_insecure=self._door.allow_insecure)
 
     def _check_way(self, stream: ByteStream) -> None:
         """Where no proof counts, nothing is said, not even that somebody here speaks the protocol."""
@@ -404,7 +405,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         if old is None:
             return
         new = successor(old, self.roster)
-        match change(old, new, dialled=link.direction is Direction.OUT):
+        match change(old, new, dialled=link.direction is Direction.OUT, way=link.way):
             case Change.GONE:
                 link.end(End.PEER_REMOVED, f"{old.name} is not served any more")
             case Change.TERMS:

@@ -32,7 +32,7 @@ from bobbin.runtime.link_books import LinkBooks
 from bobbin.runtime.log import clean_text
 from bobbin.runtime.node_settings import LinkBounds
 from bobbin.runtime.pace import PacedLink
-from bobbin.runtime.roster import ANONYMOUS, KnownPeer
+from bobbin.runtime.roster import ANONYMOUS, KnownPeer, Way
 from bobbin.runtime.serving import Serving
 from bobbin.runtime.status import Direction, End, Ended, LinkState, LinkStatus, PastLink
 from bobbin.runtime.stream_link import StreamLink
@@ -54,11 +54,20 @@ class NodeLink:
     """One link. ``run`` is its life."""
 
     def __init__(
-        self, number: int, serving: Serving, direction: Direction, *, address: str, bounds: LinkBounds
+        self,
+        number: int,
+        serving: Serving,
+        direction: Direction,
+        *,
+        address: str,
+        bounds: LinkBounds,
+        way: Way | None = None,
     ) -> None:
         self.number: Final = number
         self.direction: Final = direction
         self.address: Final = address
+        self.way: Final = way
+        """Of the ways to the peer, where this node has dialled it."""
         self.known: KnownPeer | None = None
         """The terms that hold on this link; None as long as nobody has been let in."""
         self.past: PastLink | None = None

@@ -4,6 +4,9 @@ Many sides that lost one peer at the same moment must not all come back at the s
 of the bound. The bound doubles with each attempt up to a longest wait, and starts over after a good link: one that was
 of use, and that has lasted. A peer that lets everybody in and ends the link soon after is not dialled faster for it.
 
+A peer may have several addresses (``rotation``). Then a link that is lost is followed by the next address at once, and
+there is a wait only when none of them has led to the peer.
+
 What trying again cannot mend ends it: this side does not admit the peer, or asked for something that makes no sense.
 """
 
@@ -16,6 +19,7 @@ from msgspec import Struct
 
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
 from bobbin.runtime.introduction import NotAdmitted
+from bobbin.runtime.rotation import Rotation
 
 FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
@@ -61,6 +65,8 @@ class Lost(Struct, frozen=True, kw_only=True):
     wait_seconds: float
     attempts: int
     """Since the last good link."""
+    is_next: bool = False
+    """Whether another address is tried at once, without any wait."""
 
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -87,21 +93,31 @@ async def keep(
     once: Callable[[], Awaitable[Once]],
     *,
     backoff: Backoff,
+    rotation: Rotation | None = None,
     tell: Callable[[Lost], None] = lambda _: None,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Run one link after the other, until cancelled; raises the error that trying again would not mend."""
+    """Run one link after the other, until cancelled; raises the error that trying again would not mend.
+
+    ``once`` tries what is left of a round of ``rotation``, and raises when that was in vain; then the round is over. A
+    link that came up and is lost has used up its own address only.
+    """
+    ways = Rotation() if rotation is None else rotation
     attempts = 0
     while True:
+        is_next = False
         try:
             ended = await once()
         except BobbinError as error:
             if not may_help(error):
                 raise
             ended = Once(was_good=False, why=str(error))
-        if backoff.settle(was_good=ended.was_good, seconds=ended.seconds):
-            attempts = 0
+        else:
+            if backoff.settle(was_good=ended.was_good, seconds=ended.seconds):
+                attempts = 0
+                ways.start_over()
+            is_next = ways.move_on()
         attempts += 1
-        wait = backoff.wait_seconds()
-        tell(Lost(why=ended.why, wait_seconds=wait, attempts=attempts))
+        wait = 0.0 if is_next else backoff.wait_seconds()
+        tell(Lost(why=ended.why, wait_seconds=wait, attempts=attempts, is_next=is_next))
         await sleep(wait)

@@ -5,6 +5,9 @@ everything, the bytes of each phase, and of the peer only what it has said.
 
 A bounded exchange has a link of its own; several rounds have several. An open one dials again when its link is lost,
 and goes on from the cursor.
+
+A peer may have several addresses. They are one peer because the same key is demanded at each of them, and exchanges
+with it have one cursor. So an exchange whose link is lost goes on at the next address.
 """
 
 import asyncio
@@ -35,8 +38,11 @@ from bobbin.runtime.introduction import TIMEOUT_SECONDS, Introduction, NotAdmitt
 from bobbin.runtime.local_peer import PHASES, Books, Figure, Manner, make_machine, now
 from bobbin.runtime.operations import Participant, Wishes
 from bobbin.runtime.pair import Clock, Observer, Performer
+from bobbin.runtime.reaching import PassedOver
+from bobbin.runtime.reaching import reach as reach_any
 from bobbin.runtime.reconnect import Backoff, Lost, Once, keep
 from bobbin.runtime.recording import Forgetful, Recorder
+from bobbin.runtime.rotation import Rotation
 from bobbin.runtime.stream_link import StreamLink
 from bobbin.runtime.workers import Validators
 from bobbin.transport.base import ByteStream
@@ -51,17 +57,40 @@ WRONG_PEER: Final = "wrong-peer"
 INSECURE: Final = "insecure-route"
 UNKNOWN_PEER: Final = "unknown-key"
 
+_GONE: Final = frozenset({Reason.LINK_LOST, Reason.PHASE_TIMEOUT})
+"""Ends after which whoever is at another address may be able to go on."""
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A further way to a peer."""
+
+    dial: Dial
+    address: str
+    """For people to read."""
+
 
 class RemotePeer(Struct, frozen=True, kw_only=True):
     """A peer that can be dialled, and what is demanded of whoever answers."""
 
     dial: Dial
     admit: Admit
+    """Of whoever answers, by whichever way."""
     name: str
     """What it is remembered under where a side has proven nothing. Never sent to anyone."""
     allow_insecure: bool = False
     """Speak at all on a route where nobody's proof counts; what ``admit`` demands is demanded there too."""
     introduction_seconds_max: float = TIMEOUT_SECONDS
+    address: str = ""
+    """Where ``dial`` leads, for people to read."""
+    otherwise: tuple[Line, ...] = ()
+    """Further ways to the same peer, in the order in which they are tried."""
+    passed_over: PassedOver = lambda _: None
+    """Hears of each way that failed while there was another one."""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All ways to it."""
+        return Line(dial=self.dial, address=self.address), *self.otherwise
 
 
 def expecting(verifier: Verifier | None, *, allow_insecure: bool = False) -> Admit:
@@ -164,7 +193,7 @@ async def connect(
     observers: Iterable[Observer] = (),
     recorder: Recorder | None = None,
 ) -> RemoteLink:
-    """Dial, and find out who answers; then nothing has been said yet but who we are.
+    """Dial the first way, and find out who answers; then nothing has been said yet but who we are.
 
     A route where no proof counts is left without a word, unless the peer's terms allow it. Raises ``TransportError``,
     ``NotIntroduced``, ``NotAdmitted`` or another ``PeerError``.
@@ -203,6 +232,26 @@ async def connect(
         raise
 
 
+async def reach(
+    own: Participant,
+    peer: RemotePeer,
+    manner: Manner,
+    rotation: Rotation,
+    *,
+    clock: Clock = now,
+    observers: Iterable[Observer] = (),
+    recorder: Recorder | None = None,
+) -> RemoteLink:
+    """The same by whichever way leads to the peer, of those that are left in this round of ``rotation``."""
+    lines = peer.lines
+
+    async def attempt(at: int) -> RemoteLink:
+        by = structs.replace(peer, dial=lines[at].dial)
+        return await connect(own, by, manner, clock=clock, observers=observers, recorder=recorder)
+
+    return await reach_any(attempt, [line.address for line in lines], rotation, passed_over=peer.passed_over)
+
+
 # ---- bounded --------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +268,7 @@ async def synchronise_remote(
     """Converge what both policies select, in rounds, each on a link of its own. ``recorder`` has the first one.
 
     A link that does not come up is an error in the first round; after that, the account says what the others have done.
+    One that is lost is followed by one to the next address, and that does not count as another round.
     """
     if not isinstance(manner.lifecycle, Bounded):
         raise UsageError("an exchange that stays open is followed, and has no account")
@@ -226,11 +276,13 @@ async def synchronise_remote(
         raise UsageError("statements and receipts are sealed by their issuer, and this lace has no key")
     demanded = structs.replace(peer, admit=_proven(peer.admit)) if wishes.receipts else peer
     followers = tuple(observers)
+    rotation = Rotation(len(peer.lines))
     books: list[Books] = []
     figures: list[dict[str, Figure]] = []
-    while len(books) < wishes.rounds and (not books or _may_go_on(books[-1].result)):
+    rounds = 0
+    while rounds < wishes.rounds and (rounds == 0 or _may_go_on(books[-1].result)):
         try:
-            link = await connect(own, demanded, manner, clock=clock, observers=followers, recorder=recorder)
+            link = await reach(own, demanded, manner, rotation, clock=clock, observers=followers, recorder=recorder)
         except (PeerError, ResourceError):
             if not books:
                 raise
@@ -238,6 +290,8 @@ async def synchronise_remote(
         recorder = None
         books.append(await link.run())
         figures.append(link.figures())
+        if not (books[-1].result.reason in _GONE and rotation.move_on()):
+            rounds += 1
     return _account(own, books, figures, wishes, clock)
 
 
@@ -294,8 +348,8 @@ class RemoteFollowing(AbstractAsyncContextManager["RemoteFollowing"]):
             async for record in following:
                 ...
 
-    Entering raises whatever keeps the first link from coming up. A link that is lost later is dialled again; what
-    trying again cannot mend ends the stream of records with that error.
+    Entering raises whatever keeps the first link from coming up. A link that is lost later is dialled again, at the
+    peer's next address if it has several; what trying again cannot mend ends the stream of records with that error.
     """
 
     def __init__(
@@ -313,6 +367,7 @@ class RemoteFollowing(AbstractAsyncContextManager["RemoteFollowing"]):
     ) -> None:
         self._own = own
         self._peer = peer
+        self._rotation = Rotation(len(peer.lines))
         self._manner = structs.replace(manner, lifecycle=Open())
         self._clock = clock
         self._backoff = backoff
@@ -334,7 +389,9 @@ class RemoteFollowing(AbstractAsyncContextManager["RemoteFollowing"]):
 
     async def __aenter__(self) -> Self:
         self._first = await self._connect()
-        self._task = asyncio.create_task(keep(self._run_once, backoff=self._backoff, tell=self._lost))
+        self._task = asyncio.create_task(
+            keep(self._run_once, backoff=self._backoff, rotation=self._rotation, tell=self._lost)
+        )
         self._task.add_done_callback(lambda _: self._observations.stir())
         return self
 
@@ -382,7 +439,9 @@ class RemoteFollowing(AbstractAsyncContextManager["RemoteFollowing"]):
         raise StopAsyncIteration
 
     async def _connect(self) -> RemoteLink:
-        return await connect(self._own, self._peer, self._manner, clock=self._clock, observers=self._observers)
+        return await reach(
+            self._own, self._peer, self._manner, self._rotation, clock=self._clock, observers=self._observers
+        )
 
     async def _run_once(self) -> Once:
         link, self._first = self._first or await self._connect(), None

@@ -21,6 +21,14 @@ ANONYMOUS: Final = "anonymous"
 """The name of the terms for peers that have proven nothing. No peer has it."""
 
 
+class Way(Struct, frozen=True, kw_only=True):
+    """One address of a peer."""
+
+    address: Address
+    certificate: bytes | None = None
+    """SHA-256 of the only certificate that may be shown there; None where the peer's key vouches for it."""
+
+
 class KnownPeer(Struct, frozen=True, kw_only=True):
     """One peer, and the terms of every exchange with it."""
 
@@ -30,15 +38,16 @@ class KnownPeer(Struct, frozen=True, kw_only=True):
     """Our policy towards it."""
     verifier: Verifier | None = None
     """The key that it proves itself with; None for whoever is at its address."""
-    address: Address | None = None
-    """Where it is dialled; None if only it dials us."""
+    ways: tuple[Way, ...] = ()
+    """Where it is dialled, in the order in which that is tried; empty if only it dials us.
+
+    More than one only where there is a key: it is what makes whoever answers at each of them the same peer.
+    """
     query: Query | None = None
     """What its rules may see here; None for the default query policy."""
     limits: Limits = Limits()
-    certificate: bytes | None = None
-    """SHA-256 of the only certificate that its server may show; None where its key vouches for it."""
     follow: bool = False
-    """Whether the node keeps an open link to its address."""
+    """Whether the node keeps an open link to it."""
     admit: bool = True
     """Whether a link that it opens to us is taken."""
     strategy: Strategy = Strategy.AUTO
@@ -72,6 +81,10 @@ class Roster:
         for peer in peers:
             if peer.name == ANONYMOUS:
                 raise UsageError(f"no peer is called {ANONYMOUS!r}: that is the name for those who prove nothing")
+            if peer.follow and not peer.ways:
+                raise UsageError(f"{peer.name} is followed and has no address")
+            if peer.verifier is None and len(peer.ways) > 1:
+                raise UsageError(f"{peer.name} has several addresses and no key that makes them one peer")
             if peer.name in self._by_name:
                 raise UsageError(f"two peers are called {peer.name!r}")
             self._by_name[peer.name] = peer
@@ -107,15 +120,18 @@ def successor(old: KnownPeer, roster: Roster) -> KnownPeer | None:
     return same if same is not None and same.verifier is None else None
 
 
-def change(old: KnownPeer, new: KnownPeer | None, *, dialled: bool) -> Change:
-    """What must become of a link under ``old`` now that ``new`` holds. ``dialled`` says that we opened it."""
+def change(old: KnownPeer, new: KnownPeer | None, *, dialled: bool, way: Way | None = None) -> Change:
+    """What must become of a link under ``old`` now that ``new`` holds.
+
+    ``dialled`` says that we opened it, by ``way``: it may stay as long as that is still a way to the peer.
+    """
     if new is None or (not new.follow and old.follow if dialled else not new.admit):
         return Change.GONE
     if _identifier(old.query) != _identifier(new.query):
         return Change.TERMS
     if (old.limits, old.strategy) != (new.limits, new.strategy):
         return Change.TERMS
-    if dialled and (old.address, old.certificate) != (new.address, new.certificate):
+    if dialled and way is not None and way not in new.ways:
         return Change.TERMS
     return Change.NONE if old.selector.identifier == new.selector.identifier else Change.POLICY
 

@@ -4,20 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.cli.elsewhere import Chosen, Demands, find_elsewhere, find_folder
+from bobbin.cli.elsewhere import Chosen, Demands, Elsewhere, find_elsewhere, find_folder
+from bobbin.cli.output import Output
 from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import LARGE, Limits
 from bobbin.lace import Lace
 from bobbin.policy.executables import BUDGETS
 from bobbin.records.signing import SigningKey
+from bobbin.runtime.introduction import NotAdmitted
+from bobbin.runtime.reaching import Failure
+from bobbin.transport.base import TransportError
 from tests.support.served import Served
 from tests.unit.cli.command_line import VERIFIER, Cli
 from tests.unit.cli.policy_texts import HIDE_ALL
 
 _OTHER = SigningKey.from_secret(bytes([2]) * 32).verifier
 _ADDRESS = "tls:lab.example:4791"
-_PIN = "ab" * 32
+_PIN, _PIN_2 = "ab" * 32, "cd" * 32
 
 
 @pytest.fixture
@@ -77,6 +81,103 @@ def test_a_name_is_known_with_its_key_address_and_policy(knowing: Path) -> None:
     assert there.terms.selector is not None
     assert str(there) == f"lab · {_OTHER} · {_ADDRESS}"
     assert find_elsewhere(knowing, _ADDRESS, Demands(), Chosen()).name == "lab"
+
+
+@pytest.fixture
+def hall(knowing: Path, ding: Path, cli: Cli) -> Path:
+    """A lace that knows a peer with two addresses, and the certificate of each."""
+    places = (
+        "--address",
+        "tls:a.example",
+        "--address",
+        "tls:b.example",
+        "--certificate",
+        _PIN,
+        "--certificate",
+        _PIN_2,
+    )
+    verifier = SigningKey.from_secret(bytes([5]) * 32).verifier
+    assert cli("peers", "add", knowing, "hall", "--verifier", verifier, *places, "--policy", ding).code == 0
+    return knowing
+
+
+def _pins(there: Elsewhere) -> list[str | None]:
+    """What is demanded of the certificate at each address."""
+    destinations = [line.dial.__self__ for line in there.peer.lines]  # type: ignore[attr-defined]
+    return [None if one.certificate is None else one.certificate.hex() for one in destinations]
+
+
+def test_a_name_may_stand_for_several_addresses_each_with_its_pin(hall: Path) -> None:
+    there = find_elsewhere(hall, "hall", Demands(), Chosen())
+    assert [line.address for line in there.peer.lines] == ["tls:a.example", "tls:b.example"]
+    assert str(there.address) == "tls:a.example"
+    assert _pins(there) == [_PIN, _PIN_2]
+    assert _pins(find_elsewhere(hall, "hall", Demands(pin="ef" * 32), Chosen())) == ["ef" * 32] * 2
+
+
+def test_an_address_means_that_one_alone_with_its_own_pin(hall: Path) -> None:
+    there = find_elsewhere(hall, "tls:B.example:4791", Demands(), Chosen())
+    assert there.name == "hall"
+    assert [line.address for line in there.peer.lines] == ["tls:B.example:4791"]
+    assert _pins(there) == [_PIN_2]
+
+
+def test_a_new_address_of_a_peer_with_many_pins_has_none_of_them(hall: Path, ding: Path) -> None:
+    trusting, chosen = Demands(trust_new="hall"), Chosen(policy=str(ding))
+    with pytest.raises(UsageError, match="another certificate at each of its addresses"):
+        find_elsewhere(hall, "tls:c.example", trusting, chosen)
+    assert find_elsewhere(hall, "tls:c.example", Demands(trust_new="hall", pin=_PIN), chosen).name == "hall"
+
+
+def test_an_address_that_fails_is_passed_over_and_the_user_is_told(
+    folder: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    def known(name: str, *places: str) -> None:
+        given = [part for place in places for part in ("--address", place)]
+        cli("peers", "add", folder, name, "--verifier", node.verifier, *given, "--policy", ding)
+
+    nobody = "tcp:127.0.0.1:1"
+    known("hall", nobody, node.addresses["tls"])
+    answer = cli("sync", folder, "hall")
+    assert (answer.code, answer.err) == (0, f"passed over: {nobody}: refused; nothing listens there\n")
+    assert node.addresses["tls"] in answer.lines[0]
+    assert cli("sync", folder, "hall", "--json").json["peer"] == node.addresses["tls"], "the one that was used"
+    cli("peers", "remove", folder, "hall")
+    known("hall", nobody, "tcp:127.0.0.1:2")
+    answer = cli("sync", folder, "hall")
+    assert answer.code == 5
+    assert f"no address leads to the peer: {nobody}: refused; nothing listens there · tcp:127.0.0.1:2: " in answer.err
+
+
+def test_somebody_else_at_an_address_is_a_warning(folder: Path, ding: Path, node: Served, cli: Cli) -> None:
+    places = ("--address", node.addresses["tls"], "--address", "tcp:127.0.0.1:1")
+    cli("peers", "add", folder, "hall", "--verifier", _OTHER, *places, "--policy", ding)
+    there = find_elsewhere(folder, "hall", Demands(), Chosen())
+    assert cli("sync", folder, "hall").code == 5, "one of them may come back"
+    for wrong in (NotAdmitted("wrong-peer", "somebody else answers"), TransportError("nobody", retry=True)):
+        there.peer.passed_over(Failure(address="tls:a", error=wrong))
+    told: list[tuple[str, str]] = []
+    there.say_passed_over(_Telling(told))
+    assert told == [
+        ("warning", "passed over: tls:a: somebody else answers"),
+        ("note", "passed over: tls:a: nobody"),
+    ]
+    there.say_passed_over(_Telling(told))
+    assert len(told) == 2, "each once"
+
+
+class _Telling(Output):
+    """What is said, and how loudly."""
+
+    def __init__(self, told: list[tuple[str, str]]) -> None:
+        super().__init__(as_json=False)
+        self._told = told
+
+    def note(self, text: str) -> None:
+        self._told.append(("note", text))
+
+    def warn(self, text: str) -> None:
+        self._told.append(("warning", text))
 
 
 @pytest.mark.parametrize("spelled", ["tls:lab.example", "tls:LAB.Example", "tls:Lab.example:4791"])

@@ -13,6 +13,7 @@ from bobbin.config.findings import InvalidConfiguration
 from bobbin.config.peers import Defaults, read_peers, read_roster
 from bobbin.errors import IntegrityError, ResourceError, UsageError
 from bobbin.records.signing import SigningKey
+from bobbin.runtime.roster import Way
 from bobbin.wire import address
 from tests.policy_worlds import EVERYTHING
 from tests.support.exchanges import selector
@@ -45,8 +46,7 @@ def test_everything_that_is_given_is_read_again(file: Path) -> None:
     new = NewPeer(
         name="lab",
         verifier=_ONE,
-        address=address.parse("wss:lab.example/interlace"),
-        certificate=bytes(range(32)),
+        ways=(Way(address=address.parse("wss:lab.example/interlace"), certificate=bytes(range(32))),),
         policy=Path("/etc/x.policy"),
         query_policy=Path("/etc/x.query"),
         limits="default",
@@ -55,9 +55,21 @@ def test_everything_that_is_given_is_read_again(file: Path) -> None:
     )
     add_peer(file, new)
     (entry,) = read_peers(file).entries
-    assert (entry.verifier, entry.address, entry.certificate) == (new.verifier, new.address, new.certificate)
+    assert (entry.verifier, entry.ways) == (new.verifier, new.ways)
+    assert 'address = "wss:lab.example/interlace"' in file.read_text(), "one is a text, as it always was"
     assert (entry.policy, entry.query_policy, entry.profile) == ("/etc/x.policy", "/etc/x.query", "default")
     assert (entry.follow, entry.admit) == (True, False)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_several_addresses_are_read_again_with_the_pin_of_each(file: Path, *, pinned: bool) -> None:
+    places = [address.parse(f"tls:{name}.example") for name in "abc"]
+    ways = tuple(
+        Way(address=one, certificate=bytes([number]) * 32 if pinned else None) for number, one in enumerate(places)
+    )
+    add_peer(file, NewPeer(name="hall", verifier=_ONE, ways=ways))
+    (entry,) = read_peers(file).entries
+    assert entry.ways == ways
 
 
 def test_what_people_wrote_stays(file: Path) -> None:
@@ -103,7 +115,8 @@ def test_a_known_peer_is_never_changed(file: Path) -> None:
         NewPeer(name="x"),
         NewPeer(name="x", verifier=_ONE, follow=True),
         NewPeer(name="x", verifier=_ONE, limits="huge"),
-        NewPeer(name="x", verifier=_ONE, certificate=bytes(32)),
+        NewPeer(name="x", verifier=_ONE, ways=(Way(address=address.parse("tcp:h"), certificate=bytes(32)),)),
+        NewPeer(name="x", ways=(Way(address=address.parse("unix:/a")), Way(address=address.parse("unix:/b")))),
     ],
 )
 def test_what_could_not_be_read_again_is_not_written(file: Path, new: NewPeer) -> None:
@@ -202,7 +215,7 @@ def test_several_processes_lose_nothing_of_each_other(file: Path) -> None:
 
 
 def test_a_key_is_trusted_from_its_first_use_on(file: Path) -> None:
-    new = NewPeer(name="lab", verifier=_ONE, address=address.parse("tls:lab.example"))
+    new = NewPeer(name="lab", verifier=_ONE, ways=(Way(address=address.parse("tls:lab.example")),))
     first = trust_new(file, new)
     text = file.read_text()
     assert (first.name, first.verifier) == ("lab", _ONE)
@@ -213,7 +226,7 @@ def test_a_key_is_trusted_from_its_first_use_on(file: Path) -> None:
 
 def test_who_is_trusted_for_being_dialled_may_not_dial_us(file: Path) -> None:
     """Else a node with a default policy would serve whoever once answered a command."""
-    new = NewPeer(name="lab", verifier=_ONE, address=address.parse("tls:lab.example"), admit=True)
+    new = NewPeer(name="lab", verifier=_ONE, ways=(Way(address=address.parse("tls:lab.example")),), admit=True)
     assert not trust_new(file, new).admit
     assert not read_peers(file).entries[0].admit
     (known,) = read_roster(file, Defaults(selector=selector(EVERYTHING)))

@@ -24,12 +24,15 @@ from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import LARGE, Limits
 from bobbin.policy.modules import compile_query, compile_selector, deny_all_selector
 from bobbin.records.signing import SigningKey
+from bobbin.runtime.roster import Way
 from bobbin.wire import address
 
 _ONE, _TWO = (SigningKey.from_secret(bytes([number]) * 32).verifier for number in (1, 2))
 _PIN = "ab" * 32
 _POLICY = "SelectHave(P) :- Have(P), Field(P,'Group',_,'u').\n"
 _QUERY = "Queryable(P,O) :- OwnSelected(P), Viewer(O).\n"
+_MANY = [f"tls:h{number}" for number in range(17)]
+_TWO_ADDRESS = "peer 2 (two), address"
 _LAB = f'[[peer]]\nname = "lab"\nverifier = "{_ONE}"\n'
 
 Write = Callable[[str], Path]
@@ -83,8 +86,8 @@ def test_a_whole_file_becomes_a_roster(write: Write) -> None:
     default = deny_all_selector()
     roster = read_roster(file, Defaults(selector=default))
     lab, box = roster
-    assert (lab.name, lab.verifier, lab.certificate) == ("lab", _ONE, bytes.fromhex(_PIN))
-    assert lab.address == address.parse("tls:lab.example:4791")
+    assert (lab.name, lab.verifier) == ("lab", _ONE)
+    assert lab.ways == (Way(address=address.parse("tls:lab.example:4791"), certificate=bytes.fromhex(_PIN)),)
     assert lab.selector.identifier == compile_selector(_POLICY).identifier
     assert lab.query is not None
     assert lab.query.identifier == compile_query(_QUERY).identifier
@@ -144,6 +147,13 @@ def test_the_default_policy_never_holds_for_those_who_prove_nothing(write: Write
         (f'certificate = "{_PIN}"\n', "peer 1 (lab), certificate", "tls or wss"),
         (f'address = "tcp:x.example"\ncertificate = "{_PIN}"\n', "peer 1 (lab), certificate", "tls or wss"),
         ('address = "tls:x.example"\ncertificate = "abc"\n', "peer 1 (lab), certificate", "64 hexadecimal"),
+        ('address = ["tls:x.example", "x"]\n', "peer 1 (lab), address", "not an address"),
+        ('address = ["tls:x.example", "tls:x.example"]\n', "peer 1 (lab), address", "there twice"),
+        (f"address = {_MANY}\n", "peer 1 (lab), address", "at most 16"),
+        ("address = [7]\n", "peer 1 (lab), address", "expected text"),
+        (f'address = ["tls:x", "tls:y"]\ncertificate = ["{_PIN}"]\n', "peer 1 (lab), certificate", "one for each"),
+        (f'address = ["tls:x", "tcp:y"]\ncertificate = "{_PIN}"\n', "peer 1 (lab), certificate", "tls or wss"),
+        ('[[peer]]\nname = "two"\nunproven = true\naddress = ["unix:/a", "unix:/b"]\n', _TWO_ADDRESS, "only a key"),
         ("unproven = true\naddress = 'tcp:x.example'\n", "peer 1 (lab), unproven", "either"),
         ('policy = "none.policy"\n', "peer 1 (lab), policy", "there is no file"),
         ('query_policy = "lab.policy"\n', "peer 1 (lab), query_policy", "no query policy"),
@@ -162,6 +172,33 @@ def test_a_mistake_is_named_by_its_key(write: Write, more: str, key: str, word: 
     ((found, message),) = _keys(write(_LAB + more))
     assert found == key
     assert word in message
+
+
+@pytest.mark.parametrize(
+    ("written", "pins"),
+    [
+        ("", (None, None)),
+        (f'certificate = "{_PIN}"\n', (_PIN, _PIN)),
+        (f'certificate = ["{_PIN}", "{"cd" * 32}"]\n', (_PIN, "cd" * 32)),
+    ],
+)
+def test_each_address_has_its_own_pin_or_all_have_the_same(
+    write: Write, written: str, pins: tuple[str | None, ...]
+) -> None:
+    file = write(f'{_LAB}address = ["tls:x", "wss:y"]\n{written}')
+    (lab,) = read_peers(file).entries
+    assert [str(way.address) for way in lab.ways] == ["tls:x", "wss:y"]
+    assert [way.certificate for way in lab.ways] == [None if pin is None else bytes.fromhex(pin) for pin in pins]
+    assert str(lab.address) == "tls:x"
+    found = read_peers(file).at(lambda one: one.host == "y")
+    assert found is not None
+    assert (found[0].name, found[1]) == ("lab", lab.ways[1])
+    assert read_peers(file).at(lambda one: one.host == "z") is None
+
+
+def test_all_that_is_wrong_with_addresses_and_pins_is_said_at_once(write: Write) -> None:
+    found = _keys(write(f'{_LAB}address = ["x", "tls:y", "z"]\ncertificate = "ab"\n'))
+    assert [key.rpartition(" ")[2] for key, _ in found] == ["address", "address", "certificate"]
 
 
 def test_there_is_a_bound_on_peers(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ class _Whole(Struct, frozen=True, kw_only=True):
     colour: Annotated[_Colour, Meta(description="Which.")] = _Colour.RED
     flag: Annotated[bool, Meta(description="Whether.")] = False
     limit: Annotated[int, Meta(ge=1)] | None = None
+    some: Annotated[str | tuple[str, ...] | None, Meta(description="One or many.")] = None
     seconds: Annotated[float, Meta(gt=0, le=5, description="How long.")] = 1.5
 
 
@@ -154,5 +155,6 @@ def test_a_schema_tells_its_keys() -> None:
         Row(key="colour", kind='`"red"` or `"blue"`', default='`"red"`', description="Which."),
         Row(key="flag", kind="true or false", default="`false`", description="Whether."),
         Row(key="limit", kind="a whole number, at least 1", default="none", description=""),
+        Row(key="some", kind="text or a list of text", default="none", description="One or many."),
         Row(key="seconds", kind="a number, more than 0 and at most 5", default="`1.5`", description="How long."),
     ]

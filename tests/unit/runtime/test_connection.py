@@ -15,7 +15,9 @@ from bobbin.lace import Lace
 from bobbin.records.ids import Verifier
 from bobbin.runtime.connection import Connection, Destination, is_address, run, same_place
 from bobbin.runtime.introduction import NotAdmitted
+from bobbin.runtime.reaching import NotReached
 from bobbin.runtime.remote import INSECURE, WRONG_PEER, RemotePeer
+from bobbin.runtime.roster import Way
 from bobbin.transport import certificate
 from bobbin.transport.base import TransportError
 from bobbin.transport.listen import listen
@@ -179,6 +181,37 @@ def test_another_key_or_certificate_than_expected_is_refused(laces: tuple[Lace, 
 
     _run(work)
     assert not names(app)
+
+
+def test_each_address_has_its_own_pin_and_all_have_one_key(laces: tuple[Lace, Lace], tmp_path: Path) -> None:
+    app, server = laces
+    record = server.put_record(plex("links/1"))
+    certificates = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        certificates.append(_certificate(tmp_path / name))
+    pins = [certificate.fingerprint(tls.certificate) for tls in certificates]
+
+    async def work() -> None:
+        async with (
+            _serving(server, "tls:127.0.0.1", tls=certificates[0]) as one,
+            _serving(server, "tls:127.0.0.1", tls=certificates[1]) as two,
+        ):
+
+            def there(*chosen: bytes) -> Destination:
+                ways = tuple(Way(address=at, certificate=pin) for at, pin in zip((one, two), chosen, strict=True))
+                return Destination.by(ways, name="hall", verifier=server.key().verifier)
+
+            with pytest.raises(NotReached) as refused:
+                await Connection(app, there(pins[1], pins[0]).peer(), GROUP_U).sync()
+            assert [failure.address for failure in refused.value.failures] == [str(one), str(two)]
+            assert not refused.value.retry, "a certificate is not mended by waiting"
+            report = await Connection(app, there(pins[1], pins[1]).peer(), GROUP_U).sync()
+            assert report.received == {record}, "the second one shows what is pinned for it"
+
+    _run(work)
+    with pytest.raises(UsageError, match="only a key"):
+        Destination.by(tuple(Way(address=address.parse(f"tls:{host}")) for host in "ab")).peer()
 
 
 def test_nobody_listens(laces: tuple[Lace, Lace], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bobbin.runtime.follows import Attempt, Follow, Lost, dial_known, ended_by
 from bobbin.runtime.health import Condition, Health
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.node_settings import NodeSettings, Reconnecting
-from bobbin.runtime.roster import KnownPeer, Roster
+from bobbin.runtime.roster import KnownPeer, Roster, Way
 from bobbin.runtime.status import Direction, End, LinkState
 from bobbin.transport import certificate
 from bobbin.transport.base import ByteStream, TransportError
@@ -28,7 +28,12 @@ from tests.support.byte_streams import FAR, MemoryStream, stream_pair
 from tests.support.exchanges import BY_GROUP, record, records, selector
 from tests.support.nodes import ANY_PORT, Running, key, peer, until
 
+_FIRST, _SECOND, _THIRD = (Way(address=address.parse(f"tcp:127.0.0.1:{port}")) for port in (1, 2, 3))
 _FAILED = Attempt(ended_by(End.CONNECT_FAILED, "refused"), was_good=False)
+
+
+async def _never(follow: Follow) -> Attempt:
+    raise AssertionError(follow)
 
 
 def _follow(outcomes: list[Attempt], pauses: Reconnecting) -> tuple[Follow, list[int]]:
@@ -66,7 +71,10 @@ def test_a_peer_that_has_moved_is_tried_at_once() -> None:
         follow.change(structs.replace(follow.known, limits=LARGE), pauses)
         await asyncio.sleep(0)
         assert len(made) == 1
-        follow.change(structs.replace(follow.known, address=address.parse("tcp:127.0.0.1:2")), pauses)
+        follow.change(structs.replace(follow.known, ways=(_SECOND, *follow.known.ways)), pauses)
+        await asyncio.sleep(0)
+        assert len(made) == 1, "it is still where it was tried"
+        follow.change(structs.replace(follow.known, ways=(_SECOND,)), pauses)
         await until(lambda: len(made) == 2)
         task.cancel()
         await asyncio.wait({task})
@@ -95,9 +103,41 @@ def test_while_nothing_is_up_the_status_says_when_the_next_attempt_comes() -> No
     asyncio.run(run())
 
 
-def test_a_peer_without_address_cannot_be_dialled() -> None:
-    with pytest.raises(UsageError, match="no address"):
-        asyncio.run(dial_known(peer("bob", BOB)))
+def test_a_peer_without_address_cannot_be_followed() -> None:
+    async def run() -> None:
+        with pytest.raises(UsageError, match="no address"):
+            Follow(7, peer("bob", BOB), _never, Reconnecting())
+
+    asyncio.run(run())
+
+
+def test_all_addresses_are_tried_in_a_row_before_there_is_a_wait() -> None:
+    async def run() -> None:
+        tried: list[Way] = []
+        heard: list[Lost] = []
+        up = Attempt(_FAILED.ended, was_good=True, seconds=0.001, was_up=True)
+
+        async def attempt(follow: Follow) -> Attempt:
+            tried.append(follow.way)
+            assert follow.status().address == str(follow.way.address)
+            return up if len(tried) == 2 else _FAILED
+
+        known = peer("bob", BOB, ways=(_FIRST, _SECOND, _THIRD), follow=True)
+        pauses = Reconnecting(delay_seconds_min=3_600, delay_seconds_max=3_600)
+        follow = Follow(7, known, attempt, pauses, tell=heard.append)
+        task = asyncio.create_task(follow.run())
+        await until(lambda: len(heard) == 3)
+        assert tried == [_FIRST, _SECOND, _THIRD]
+        assert [lost.way for lost in heard] == tried
+        assert [lost.next_seconds == 0 for lost in heard] == [True, True, False]
+        assert follow.status().address == str(_SECOND.address), "the one that worked last comes first"
+        follow.hurry()
+        await until(lambda: len(heard) == 6)
+        assert tried[3:] == [_SECOND, _THIRD, _FIRST]
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(run())
 
 
 def test_a_certificate_is_taken_if_it_is_pinned_or_a_known_key_will_vouch_for_it(tmp_path: Path) -> None:
@@ -119,13 +159,13 @@ def test_a_certificate_is_taken_if_it_is_pinned_or_a_known_key_will_vouch_for_it
             (peer("pinned", None, address=where, certificate=pin), True),
             (peer("keyed", BOB, address=where), False),
         ):
-            stream = await dial_known(known)
+            stream = await dial_known(known, known.ways[0])
             assert stream.route.verified is verified
             assert stream.route.binding == pin
             await stream.close()
         for known in (peer("wrong", BOB, address=where, certificate=b"\x01" * 32), peer("nobody", None, address=where)):
             with pytest.raises(TransportError):
-                await dial_known(known)
+                await dial_known(known, known.ways[0])
         await server.close()
 
     asyncio.run(run())
@@ -158,7 +198,7 @@ def test_whoever_listens_hears_of_every_attempt_and_when_the_next_one_comes() ->
 def test_an_open_way_off_this_machine_is_not_dialled() -> None:
     known = peer("bob", BOB, address=address.parse("tcp:192.0.2.1:4790"), follow=True)
     with pytest.raises(NotAdmitted) as refused:
-        asyncio.run(dial_known(known))
+        asyncio.run(dial_known(known, known.ways[0]))
     assert refused.value.code == "insecure-route"
 
 
@@ -183,14 +223,16 @@ class _Dialling:
     def __init__(self) -> None:
         self.there: Running | None = None
         self.fails = 0
-        self.dialled: list[KnownPeer] = []
+        self.dialled: list[Way] = []
+        self.down: set[Way] = set()
         self.stalls = False
         """Whether nothing arrives on new streams."""
         self.streams: list[MemoryStream] = []
 
-    async def __call__(self, known: KnownPeer) -> ByteStream:
-        self.dialled.append(known)
-        if self.fails or self.there is None:
+    async def __call__(self, known: KnownPeer, way: Way) -> ByteStream:
+        del known
+        self.dialled.append(way)
+        if self.fails or self.there is None or way in self.down:
             self.fails = max(self.fails - 1, 0)
             raise TransportError("nobody answers", retry=True)
         ours, theirs = stream_pair()
@@ -232,6 +274,66 @@ def test_a_followed_peer_is_dialled_until_it_answers_and_again_when_it_is_gone(t
             await until(lambda: there.node._links)
             await here.put([record(51)])
             await there.receive(record(51).hash)
+
+    _run(scene)
+
+
+def test_a_node_goes_on_at_the_next_address_when_the_one_it_is_linked_to_is_lost(tmp_path: Path) -> None:
+    async def scene() -> None:
+        dial = _Dialling()
+        dial.down = {_FIRST}
+        followed = Roster([peer("hub", _NODE.verifier, ways=(_FIRST, _SECOND, _THIRD), follow=True)])
+        hub = Roster([peer("bob", _BOB.verifier)])
+        # Were there a wait before the next address, this would take an hour.
+        patient = NodeSettings(
+            listen=(ANY_PORT,), reconnect=Reconnecting(delay_seconds_min=3_600, delay_seconds_max=3_600)
+        )
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=hub) as there,
+            Running(tmp_path / "bob", own=_BOB, roster=Roster(), settings=patient, dial=dial) as here,
+        ):
+            dial.there = there
+            await here.node.reload(followed)
+            await here.put([record(1)])
+            await there.receive(record(1).hash)
+            (link,) = await here.links()
+            assert (link.address, link.peer) == (str(_SECOND.address), "hub")
+            more = peer("hub", _NODE.verifier, ways=(_SECOND, _THIRD), follow=True)
+            await here.node.reload(Roster([more]))
+            assert [one.address for one in await here.links()] == [str(_SECOND.address)], "it is still one of them"
+            dial.down = {_SECOND}
+            for one in there.node._links.values():
+                one.abort()
+            await here.put([record(2)])
+            await there.receive(record(2).hash)
+            assert dial.dialled == [_FIRST, _SECOND, _THIRD]
+            (link,) = await here.links()
+            assert link.address == str(_THIRD.address)
+            assert [entry["address"] for entry in here.entries("followed-peer-lost")] == [str(_SECOND.address)]
+
+    _run(scene)
+
+
+def test_another_key_at_one_address_is_passed_over(tmp_path: Path) -> None:
+    async def scene() -> None:
+        followed = Roster([peer("hub", _NODE.verifier, ways=(_FIRST, _SECOND), follow=True)])
+        known = Roster([peer("bob", _BOB.verifier)])
+        async with (
+            Running(tmp_path / "hub", own=_NODE, roster=known) as hub,
+            Running(tmp_path / "carol", own=_CAROL, roster=known) as carol,
+        ):
+
+            async def dial(known: KnownPeer, way: Way) -> ByteStream:
+                del known
+                ours, theirs = stream_pair()
+                (carol if way == _FIRST else hub).listeners[-1].take(theirs)
+                return ours
+
+            async with Running(tmp_path / "bob", own=_BOB, roster=followed, settings=_QUICK, dial=dial) as here:
+                await here.put(records(3))
+                await hub.receive(record(0).hash)
+                assert here.node._refused == {Refusal.WRONG_PEER: 1}
+                assert not await carol.have(record(0).hash)
 
     _run(scene)
 
@@ -299,8 +401,8 @@ def test_nothing_is_said_on_an_open_way_to_a_followed_peer(tmp_path: Path) -> No
     async def scene() -> None:
         dialled: list[MemoryStream] = []
 
-        async def dial(known: KnownPeer) -> ByteStream:
-            del known
+        async def dial(known: KnownPeer, way: Way) -> ByteStream:
+            del known, way
             ours, _ = stream_pair(FAR, FAR)
             dialled.append(ours)
             return ours
@@ -322,8 +424,9 @@ def test_a_mistake_while_dialling_is_logged_and_the_following_goes_on(tmp_path: 
     async def scene() -> None:
         tried = 0
 
-        async def dial(known: KnownPeer) -> ByteStream:
+        async def dial(known: KnownPeer, way: Way) -> ByteStream:
             nonlocal tried
+            del way
             tried += 1
             raise ZeroDivisionError(known.name)
 

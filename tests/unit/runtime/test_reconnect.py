@@ -8,6 +8,7 @@ import pytest
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
 from bobbin.runtime.introduction import NotAdmitted, NotIntroduced, Refusal
 from bobbin.runtime.reconnect import Backoff, Lost, Once, keep, may_help
+from bobbin.runtime.rotation import Rotation
 from bobbin.transport.base import TransportError
 
 
@@ -91,9 +92,9 @@ class _Script:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def run(self) -> None:
+    def run(self, rotation: Rotation | None = None) -> None:
         backoff = Backoff(first_seconds=1, longest_seconds=60, random=_Longest())
-        asyncio.run(keep(self.once, backoff=backoff, tell=self.told.append, sleep=self.sleep))
+        asyncio.run(keep(self.once, backoff=backoff, rotation=rotation, tell=self.told.append, sleep=self.sleep))
 
 
 def test_links_are_tried_again_until_that_cannot_help() -> None:
@@ -111,6 +112,21 @@ def test_links_are_tried_again_until_that_cannot_help() -> None:
     assert script.slept == [1, 2, 4, 8, 1, 2]
     assert [lost.attempts for lost in script.told] == [1, 2, 3, 4, 1, 2]
     assert [lost.why for lost in script.told][:2] == ["nobody listens", "link-lost"]
+
+
+def test_with_several_addresses_there_is_a_wait_only_after_all_of_them() -> None:
+    script = _Script(
+        Once(was_good=True, why="first lost"),
+        Once(was_good=True, why="second lost"),
+        Once(was_good=True, why="third lost"),
+        Once(was_good=True, why="lasting one lost", seconds=60),
+        ResourceError("neither of the other two", retry=True),
+        NotAdmitted("wrong-peer", "somebody else answers"),
+    )
+    with pytest.raises(NotAdmitted):
+        script.run(Rotation(3))
+    assert [lost.is_next for lost in script.told] == [True, True, False, True, False]
+    assert script.slept == [0, 0, 1, 0, 1]
 
 
 def test_keeping_can_be_cancelled_while_it_waits() -> None:

@@ -8,14 +8,16 @@ from bobbin.interlace.choice import Strategy
 from bobbin.interlace.limits import LARGE
 from bobbin.policy.modules import compile_query, compile_selector
 from bobbin.records.signing import SigningKey
-from bobbin.runtime.roster import ANONYMOUS, Change, KnownPeer, Roster, change, successor
+from bobbin.runtime.roster import ANONYMOUS, Change, KnownPeer, Roster, Way, change, successor
 from bobbin.wire import address
 
 _SELECTOR = compile_selector("SelectHave(P) :- Have(P), Field(P,'Group',_,'u').")
 _OTHER = compile_selector("SelectHave(P) :- Have(P), Field(P,'Group',_,'v').")
 _ONE, _TWO = (SigningKey.from_secret(bytes([number]) * 32).verifier for number in (1, 2))
-_LAB = KnownPeer(name="lab", verifier=_ONE, selector=_SELECTOR, address=address.parse("tls:lab.example"), follow=True)
-_OPEN = KnownPeer(name="open", selector=_SELECTOR, address=address.parse("unix:/run/x.sock"))
+_HERE = Way(address=address.parse("tls:lab.example"))
+_THERE = Way(address=address.parse("tls:lab.example.org"), certificate=bytes(32))
+_LAB = KnownPeer(name="lab", verifier=_ONE, selector=_SELECTOR, ways=(_HERE,), follow=True)
+_OPEN = KnownPeer(name="open", selector=_SELECTOR, ways=(Way(address=address.parse("unix:/run/x.sock")),))
 _ANYONE = KnownPeer(name=ANONYMOUS, selector=_SELECTOR)
 
 
@@ -41,9 +43,11 @@ def test_who_proves_nothing_has_terms_only_where_they_are_given() -> None:
         ([_LAB, structs.replace(_OPEN, name="lab")], "called 'lab'"),
         ([_LAB, structs.replace(_LAB, name="other")], "same key"),
         ([_ANYONE], ANONYMOUS),
+        ([structs.replace(_LAB, ways=())], "no address"),
+        ([structs.replace(_OPEN, ways=(_HERE, _THERE))], "no key"),
     ],
 )
-def test_a_roster_names_each_peer_once(peers: list[KnownPeer], word: str) -> None:
+def test_what_makes_no_sense_is_no_roster(peers: list[KnownPeer], word: str) -> None:
     with pytest.raises(UsageError, match=word):
         Roster(peers)
 
@@ -77,8 +81,10 @@ def test_a_name_is_not_enough_where_there_was_a_key_or_is_one_now() -> None:
         (structs.replace(_LAB, limits=LARGE), Change.TERMS, Change.TERMS),
         (structs.replace(_LAB, strategy=Strategy.LISTING), Change.TERMS, Change.TERMS),
         (structs.replace(_LAB, limits=LARGE, selector=_OTHER), Change.TERMS, Change.TERMS),
-        (structs.replace(_LAB, address=None), Change.NONE, Change.TERMS),
-        (structs.replace(_LAB, certificate=bytes(32)), Change.NONE, Change.TERMS),
+        (structs.replace(_LAB, ways=()), Change.NONE, Change.TERMS),
+        (structs.replace(_LAB, ways=(_THERE,)), Change.NONE, Change.TERMS),
+        (structs.replace(_LAB, ways=(structs.replace(_HERE, certificate=bytes(32)),)), Change.NONE, Change.TERMS),
+        (structs.replace(_LAB, ways=(_THERE, _HERE)), Change.NONE, Change.NONE),
         (structs.replace(_LAB, follow=False), Change.NONE, Change.GONE),
         (structs.replace(_LAB, admit=False), Change.GONE, Change.NONE),
         (None, Change.GONE, Change.GONE),
@@ -88,7 +94,7 @@ def test_what_a_change_means_depends_on_who_opened_the_link(
     new: KnownPeer | None, taken: Change, dialled: Change
 ) -> None:
     assert change(_LAB, new, dialled=False) is taken
-    assert change(_LAB, new, dialled=True) is dialled
+    assert change(_LAB, new, dialled=True, way=_HERE) is dialled
 
 
 def test_the_same_rules_in_other_words_are_no_change() -> None:

@@ -23,7 +23,7 @@ from bobbin.cli.elsewhere import (
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.link_text import duration_text
 from bobbin.cli.options import AsJson, LaceFolder, StrategyOption, parse_place
-from bobbin.cli.output import Output
+from bobbin.cli.output import Json, Output
 from bobbin.cli.record_rows import record_row
 from bobbin.cli.text import count_text
 
@@ -58,8 +58,9 @@ def follow(
 ) -> ExitCode:
     """Keep exchanging records with a peer, and print each one that comes, until Ctrl-C.
 
-    One line each, as of `bobbin list`: hash, time, size, coordinate. A link that is lost is dialled again, later after
-    each failure, and goes on where it was. --at chooses what is shown; what is exchanged, the policies say.
+    One line each, as of `bobbin list`: hash, time, size, coordinate. A link that is lost is dialled again and goes on
+    where it was: at the peer's next address at once, and when none leads to it, later after each failure. --at chooses
+    what is shown; what is exchanged, the policies say.
 
     Example: bobbin follow notes.lace lab --at //u//ding//
     """
@@ -98,21 +99,34 @@ async def _follow(
     def tell(lost: "Lost") -> None:
         nonlocal is_lost
         is_lost = True
-        wait = duration_text(lost.wait_seconds + 1)
-        out.note(f"the link is lost: {lost.why}; trying again within {wait} (attempt {lost.attempts})")
+        there.say_passed_over(out)
+        after = "trying the next address" if lost.is_next else _again_text(lost)
+        value: Json = {
+            "event": "lost",
+            "address": str(there.address),
+            "reason": lost.why,
+            "wait_seconds": round(lost.wait_seconds, 3),
+            "attempts": lost.attempts,
+        }
+        out.event(value, f"the link is lost: {lost.why}; {after}")
+
+    def linked(words: str) -> None:
+        there.say_passed_over(out)
+        value: Json = {"event": "linked", "peer": there.name, "verifier": there.verifier, "address": str(there.address)}
+        out.event(value, f"{words} {there}")
 
     def watch(event: "Event", effects: "tuple[Effect, ...]") -> None:
         nonlocal is_lost
         del event
         if is_lost and any(isinstance(one, Notify) and isinstance(one.notice, Negotiated) for one in effects):
             is_lost = False
-            out.note(f"the link is back: following {there}")
+            linked("the link is back: following")
 
     async with (
         there.connect(lace, needs_policy=True) as connection,
         connection.follow(place, tell=tell, observers=[watch]) as following,
     ):
-        out.note(f"following {there}")
+        linked("following")
         left = count
         while left is None or left > 0:
             try:
@@ -125,3 +139,7 @@ async def _follow(
             record_row(out, record)
             output.flush()
             left = None if left is None else left - 1
+
+
+def _again_text(lost: "Lost") -> str:
+    return f"trying again within {duration_text(lost.wait_seconds + 1)} (attempt {lost.attempts})"

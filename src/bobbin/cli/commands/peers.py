@@ -84,8 +84,8 @@ def peers_show(folder: LaceFolder, name: PeerName, peers: PeersFile = None, as_j
         labels = {
             "peer": entry.name,
             "key": _who(entry),
-            "address": _or_none(entry.address),
-            "certificate": _or_none(value["certificate"]),
+            "address": ", ".join(str(way.address) for way in entry.ways) or "none",
+            "certificate": ", ".join(_pins(entry)) or "none",
             "policy": _named_with(entry.policy, identifiers["policy_id"], "the default policy of the node"),
             "query policy": _named_with(entry.query_policy, identifiers["query_policy_id"], "the default one"),
             "limits": entry.profile or "default",
@@ -108,9 +108,14 @@ def peers_add(
     unproven: Annotated[
         bool, _flag("--unproven", "Instead: exchange with whoever answers at the address, without proof.")
     ] = False,
-    address: Annotated[str | None, _text("--address", "ADDRESS", "Where it is dialled.")] = None,
+    address: Annotated[
+        list[str] | None, _text("--address", "ADDRESS", "Where it is dialled; several are tried in their order.")
+    ] = None,
     certificate: Annotated[
-        str | None, _text("--certificate", "SHA256", "The only certificate that its server may show.")
+        list[str] | None,
+        _text(
+            "--certificate", "SHA256", "The only certificate that its server may show: one, or one for each address."
+        ),
     ] = None,
     policy: Annotated[Path | None, _text("--policy", "FILE", "Our policy towards it.")] = None,
     query_policy: Annotated[Path | None, _text("--query-policy", "FILE", "What its rules may see here.")] = None,
@@ -123,12 +128,12 @@ def peers_add(
     """Make a peer known. A node that runs takes it up by itself.
 
     Without a policy of its own the node's default policy holds for it. A peer that is known is never changed: edit
-    DIR/peers.toml, or remove it first.
+    DIR/peers.toml, or remove it first. One that several machines keep, as a replicated lace, has several addresses.
 
     Example: bobbin peers add notes.lace lab --verifier V.….H3 --address tls:lab.example:4791 --policy lab.policy
     """
     from bobbin.config.enrolment import NewPeer, add_peer
-    from bobbin.config.peers import parse_address, parse_certificate
+    from bobbin.config.peers import make_ways, parse_address, parse_certificate
 
     out = Output(as_json=as_json)
     file = _file(folder, peers)
@@ -142,11 +147,11 @@ def peers_add(
             f"that is this lace's own key {own!r}; the key of another is what `bobbin key show` prints there"
         )
     _check_policies(policy, query_policy)
+    pins = [parse_certificate(text) for text in certificate or ()]
     new = NewPeer(
         name=name,
         verifier=key,
-        address=None if address is None else parse_address(address),
-        certificate=None if certificate is None else parse_certificate(certificate),
+        ways=make_ways([parse_address(text) for text in address or ()], pins[0] if len(pins) == 1 else pins),
         policy=policy,
         query_policy=query_policy,
         limits=None if limits is None else limits.value,
@@ -306,20 +311,22 @@ def _ways(entry: "PeerEntry") -> list[str]:
     ways = []
     if entry.follow:
         ways.append("followed")
-    if entry.admit and (entry.verifier is not None or entry.address is None):
+    if entry.admit and (entry.verifier is not None or not entry.ways):
         ways.append("may dial us")
     return ways or ["dialled by commands only"]
 
 
 def _remarks(entry: "PeerEntry") -> list[str]:
-    remarks = [str(entry.address)] if entry.address is not None else []
+    remarks = [str(way.address) for way in entry.ways]
     remarks += [entry.policy or "(default policy)"]
     remarks += ["follow"] * entry.follow + ["no-admit"] * (not entry.admit)
     return remarks
 
 
-def _or_none(value: object) -> str:
-    return "none" if value is None else str(value)
+def _pins(entry: "PeerEntry") -> list[str]:
+    from bobbin.config.peers import certificate_text
+
+    return [certificate_text(way.certificate) for way in entry.ways if way.certificate is not None]
 
 
 def _named_with(written: str | None, identifier: Json, otherwise: str) -> str:
@@ -329,13 +336,14 @@ def _named_with(written: str | None, identifier: Json, otherwise: str) -> str:
 
 
 def _value(entry: "PeerEntry") -> dict[str, Json]:
-    from bobbin.config.peers import certificate_text
-
+    addresses, pins = [str(way.address) for way in entry.ways], _pins(entry)
     return {
         "name": entry.name,
         "verifier": entry.verifier,
-        "address": None if entry.address is None else str(entry.address),
-        "certificate": None if entry.certificate is None else certificate_text(entry.certificate),
+        "address": addresses[0] if addresses else None,
+        "addresses": addresses,
+        "certificate": pins[0] if pins else None,
+        "certificates": pins,
         "policy": entry.policy,
         "query_policy": entry.query_policy,
         "limits": entry.profile,

@@ -75,6 +75,7 @@ def remote_get(
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
         with watching(f"get {peer}", there) as observers:
             got = run(there.connect(lace, needs_policy=False).get(what, observers=observers))
+        there.say_passed_over(out)
         if got.record is None:
             code = _end(out, got.report)
             return record_not_found(out, lace, what, asked=peer) if got.report.fixed_point else code
@@ -129,6 +130,7 @@ def remote_list(
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
         with watching(f"list {peer}", there) as observers:
             listing = run(there.connect(lace, needs_policy=False).list(parsed, observers=observers))
+        there.say_passed_over(out)
     for listed in listing.records[:limit]:
         placed_row(out, listed)
     if not listing.records and listing.report.fixed_point:
@@ -182,6 +184,7 @@ def remote_put(
         there = find_elsewhere(folder, peer, demands, Chosen(policy=policy))
         with watching(f"put {peer}", there) as observers:
             placed = run(there.connect(lace, needs_policy=False).store(names, observers=observers))
+        there.say_passed_over(out)
     fates = {name: _fate(name, placed) for name in names}
     for name, (fate, words) in fates.items():
         reason = exchange_text.why_ended(placed.report) if fate == "unknown" else placed.rejected.get(name)

@@ -144,6 +144,7 @@ def _show(out: Output, asked: Asked, ran: Ran, shown: "_Shown") -> ExitCode:
     value: dict[str, Json] = {"lace": str(asked.folder), "peer": there, "dry_run": asked.dry_run}
     if ran.elsewhere is not None:
         value["peer_name"] = ran.elsewhere.name
+        ran.elsewhere.say_passed_over(out)
     out.result(value | shown.value(ran, recording), *shown.lines(out, ran))
     _say_rest(out, ran.report, recording, dry_run=asked.dry_run, wants_statement=asked.statement)
     unexplained = not {*ran.wanted} <= {one.record for one in ran.report.explained}

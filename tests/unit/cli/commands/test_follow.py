@@ -1,6 +1,7 @@
 """``bobbin follow``: every record that comes, on a line."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,41 @@ def test_a_link_that_is_back_is_said(
         "the link is lost: somebody pulled the plug; trying again within 1 s (attempt 1)",
         f"the link is back: {following}",
     ]
+
+
+def test_with_json_events_say_which_address_is_in_use(
+    filled: Path, ding: Path, node: Served, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    once, lost = RemoteFollowing._run_once, [Once(was_good=True, why="somebody pulled the plug")]
+
+    async def run_once(self: RemoteFollowing) -> Once:
+        if not lost:
+            return await once(self)
+        assert self._first is not None
+        await self._first.link.close()
+        self._first = None
+        return lost.pop()
+
+    monkeypatch.setattr(RemoteFollowing, "_run_once", run_once)
+    places = [part for scheme in ("tls", "tcp") for part in ("--address", node.addresses[scheme])]
+    cli("peers", "add", filled, "hall", "--verifier", node.verifier, *places, "--policy", ding)
+    answer = cli("follow", filled, "hall", "--count", "1", "--json")
+    first, gone, second = map(json.loads, answer.err.splitlines())
+    assert first == {
+        "event": "linked",
+        "peer": "hall",
+        "verifier": node.verifier,
+        "address": node.addresses["tls"],
+    }
+    assert gone == {
+        "event": "lost",
+        "address": node.addresses["tls"],
+        "reason": "somebody pulled the plug",
+        "wait_seconds": 0.0,
+        "attempts": 1,
+    }
+    assert (second["event"], second["address"]) == ("linked", node.addresses["tcp"])
+    assert len(answer.rows) == 1, "records only on stdout"
 
 
 def test_what_makes_no_sense(filled: Path, ding: Path, tmp_path: Path, cli: Cli) -> None:

@@ -13,6 +13,7 @@ _OTHER = SigningKey.from_secret(bytes([2]) * 32).verifier
 _LAB = SigningKey.from_secret(bytes([3]) * 32).verifier
 _PIN = "sha256:" + "ab" * 32
 _POLICY = "SelectHave(P) :- Have(P), Field(P,'Group',_,'u').\n"
+_TWO_ADDRESSES = ("--address", "tls:a.example", "--address", "wss:b.example")
 
 
 @pytest.fixture
@@ -45,7 +46,9 @@ def test_a_peer_that_was_added_is_listed_with_stable_fields(known: Path, policy:
             "name": "lab",
             "verifier": _LAB,
             "address": "tls:lab.example:4791",
+            "addresses": ["tls:lab.example:4791"],
             "certificate": _PIN,
+            "certificates": [_PIN],
             "policy": str(policy),
             "query_policy": None,
             "limits": None,
@@ -56,6 +59,18 @@ def test_a_peer_that_was_added_is_listed_with_stable_fields(known: Path, policy:
         }
     ]
     assert stat.S_IMODE((known / "peers.toml").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("pins", [(), (_PIN,), (_PIN, "sha256:" + "cd" * 32)], ids=len)
+def test_a_peer_may_have_several_addresses(folder: Path, cli: Cli, pins: tuple[str, ...]) -> None:
+    given = [part for pin in pins for part in ("--certificate", pin)]
+    assert cli("peers", "add", folder, "hall", "--verifier", _LAB, *_TWO_ADDRESSES, *given).code == 0
+    assert "tls:a.example  wss:b.example" in cli("peers", "list", folder).text
+    (row,) = cli("peers", "list", folder, "--json").rows
+    assert (row["address"], row["addresses"]) == ("tls:a.example", ["tls:a.example", "wss:b.example"])
+    assert row["certificates"] == (list(pins) * 2)[:2], "a single one holds at all of them"
+    shown = cli("peers", "show", folder, "hall").lines
+    assert "address       tls:a.example, wss:b.example" in shown
 
 
 def test_the_terms_for_the_unproven_are_listed_too(known: Path, cli: Cli) -> None:
@@ -112,6 +127,9 @@ def test_who_is_not_there_is_not_found(known: Path, cli: Cli) -> None:
         (("new", "--verifier", _OTHER, "--address", "lab"), "not an address"),
         (("new", "--verifier", _OTHER, "--follow"), "no address"),
         (("new", "--verifier", _OTHER, "--certificate", "ab"), "64 hexadecimal"),
+        (("new", "--verifier", _OTHER, "--certificate", _PIN), "tls or wss"),
+        (("new", "--verifier", _OTHER, *_TWO_ADDRESSES, *(["--certificate", _PIN] * 3)), "one for each"),
+        (("new", "--unproven", *_TWO_ADDRESSES), "only a key"),
         (("new", "--unproven"), "address"),
         (("new", "--verifier", _OTHER, "--policy", "-"), "stdin"),
     ],

@@ -1,0 +1,273 @@
+"""A peer with several addresses: who is tried, who is passed over, and what is said when nobody is there."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec import structs
+
+from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
+from bobbin.interlace.limits import Service
+from bobbin.interlace.reasons import Reason
+from bobbin.lace import Lace
+from bobbin.runtime.following import result_rule
+from bobbin.runtime.introduction import NotAdmitted, NotIntroduced, Refusal
+from bobbin.runtime.local_peer import Manner
+from bobbin.runtime.reaching import Failure, NotReached, reach
+from bobbin.runtime.reconnect import Backoff, Lost, may_help
+from bobbin.runtime.remote import WRONG_PEER, Line, RemotePeer, expecting, follow_remote, synchronise_remote
+from bobbin.runtime.rotation import Rotation
+from bobbin.transport.base import TransportError
+from tests.lace_pairs import names, two_laces
+from tests.local_exchanges import ALL, GROUP_U, plex
+from tests.support.byte_streams import until
+from tests.support.responders import Responder
+
+_ADDRESSES = ("tls:a:1", "tls:b:2", "tls:c:3")
+_DOWN = TransportError("tls:a:1: refused; nothing listens there", retry=True)
+_PINNED = TransportError("another certificate than the pinned one", retry=False)
+_WRONG = NotAdmitted("wrong-peer", "somebody else answers")
+_CLOSED = NotIntroduced(Refusal.CLOSED, "it takes no more links now")
+
+
+class _Peer:
+    """Each address fails with an error or leads there."""
+
+    def __init__(self, *ends: BobbinError | None) -> None:
+        self._ends = ends
+        self.tried: list[int] = []
+        self.passed_over: list[Failure] = []
+
+    def reach(self, rotation: Rotation) -> int:
+        return asyncio.run(
+            reach(self._attempt, _ADDRESSES[: len(self._ends)], rotation, passed_over=self.passed_over.append)
+        )
+
+    async def _attempt(self, at: int) -> int:
+        self.tried.append(at)
+        error = self._ends[at]
+        if error is not None:
+            raise error
+        return at
+
+
+def test_the_first_that_answers_will_do_and_is_the_first_from_then_on() -> None:
+    peer, rotation = _Peer(_DOWN, _WRONG, None), Rotation(3)
+    assert peer.reach(rotation) == 2
+    assert [(one.address, one.is_alarm) for one in peer.passed_over] == [("tls:a:1", False), ("tls:b:2", True)]
+    assert peer.reach(rotation) == 2
+    assert peer.tried == [0, 1, 2, 2]
+
+
+def test_one_address_fails_with_its_own_error() -> None:
+    peer = _Peer(_WRONG)
+    with pytest.raises(NotAdmitted) as failed:
+        peer.reach(Rotation())
+    assert failed.value is _WRONG
+    assert not peer.passed_over
+
+
+def test_when_all_fail_each_is_said_with_its_reason() -> None:
+    peer = _Peer(_DOWN, _WRONG, _PINNED)
+    with pytest.raises(NotReached) as failed:
+        peer.reach(Rotation(3))
+    assert str(failed.value) == (
+        "no address leads to the peer: tls:a:1: refused; nothing listens there · tls:b:2: somebody else answers · "
+        "tls:c:3: another certificate than the pinned one"
+    )
+    assert [one.error for one in failed.value.failures] == [_DOWN, _WRONG, _PINNED]
+    assert len(peer.passed_over) == 2, "of the last one the error itself tells"
+
+
+@pytest.mark.parametrize(
+    ("ends", "family", "helps"),
+    [
+        ((_DOWN, _DOWN), ResourceError, True),
+        ((_DOWN, _WRONG), ResourceError, True),
+        ((_PINNED, _CLOSED), ResourceError, True),
+        ((_PINNED, _WRONG), ResourceError, False),
+        ((_PINNED, _PINNED), ResourceError, False),
+        ((_WRONG, _WRONG), NotAdmitted, False),
+        ((_WRONG, _CLOSED), PeerError, True),
+    ],
+)
+def test_the_error_is_of_the_family_of_what_happened(
+    ends: tuple[BobbinError, ...], family: type[BobbinError], *, helps: bool
+) -> None:
+    with pytest.raises(family) as failed:
+        _Peer(*ends).reach(Rotation(2))
+    assert may_help(failed.value) is helps, "whether another round makes sense"
+
+
+def test_what_the_caller_did_wrong_is_not_tried_elsewhere() -> None:
+    peer = _Peer(UsageError("no such thing"), None)
+    with pytest.raises(UsageError):
+        peer.reach(Rotation(2))
+    assert peer.tried == [0]
+
+
+# ---- whole exchanges ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def laces(tmp_path: Path) -> Iterator[tuple[Lace, Lace]]:
+    with two_laces(tmp_path) as both:
+        yield both
+
+
+def _run(work: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60):
+            await work()
+
+    asyncio.run(run())
+
+
+def _by(*responders: Responder) -> RemotePeer:
+    """One peer at several addresses."""
+    first, *others = (
+        Line(dial=responder.dial, address=f"tls:n{number}") for number, responder in enumerate(responders, start=1)
+    )
+    admit = expecting(responders[0].own.key.verifier if responders[0].own.key else None)
+    return RemotePeer(dial=first.dial, address=first.address, otherwise=tuple(others), admit=admit, name="test")
+
+
+def test_addresses_are_tried_in_their_order_and_each_that_failed_is_told(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    record = server.put_record(plex("links/1"))
+    failed: list[Failure] = []
+
+    async def work() -> None:
+        nodes = [Responder(server.participant(GROUP_U)) for _ in range(3)]
+        nodes[0].is_down = True
+        peer = structs.replace(_by(*nodes), passed_over=failed.append)
+        report = await synchronise_remote(app.participant(GROUP_U), peer)
+        assert report.received == {record}
+        assert [node.dials for node in nodes] == [1, 1, 0]
+        for node in nodes:
+            node.is_down = True
+        with pytest.raises(NotReached) as refused:
+            await synchronise_remote(app.participant(GROUP_U), peer)
+        assert [one.address for one in refused.value.failures] == ["tls:n1", "tls:n2", "tls:n3"]
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
+    assert [one.address for one in failed] == ["tls:n1", "tls:n1", "tls:n2"]
+
+
+def test_the_key_is_demanded_at_every_address(laces: tuple[Lace, Lace], tmp_path: Path) -> None:
+    """Whoever else answers at one of them is passed over, and hears nothing of this lace."""
+    app, server = laces
+    record = app.put_record(plex("links/1"))
+
+    async def work() -> None:
+        with Lace.create(tmp_path / "eve.lace") as eve:
+            eve.new_key()
+            wrong, right = Responder(eve.participant(ALL)), Responder(server.participant(GROUP_U))
+            peer = structs.replace(_by(wrong, right), admit=expecting(server.key().verifier))
+            assert (await synchronise_remote(app.participant(GROUP_U), peer)).sent == {record}
+            assert b"ExchangeOperand" not in bytes(wrong.streams[0].outgoing.written)
+            right.is_down = True
+            with pytest.raises(NotReached, match=r"tls:n1: the peer is to be .* · tls:n2: nobody listens there"):
+                await synchronise_remote(app.participant(GROUP_U), peer)
+            both = structs.replace(peer, otherwise=(Line(dial=wrong.dial, address="tls:n2"),))
+            with pytest.raises(NotAdmitted, match=r"tls:n1: .* · tls:n2: ") as refused:
+                await synchronise_remote(app.participant(GROUP_U), both)
+            assert refused.value.code == WRONG_PEER
+            for responder in (wrong, right):
+                await responder.finish()
+            assert not names(eve)
+
+    _run(work)
+
+
+def test_an_exchange_whose_link_is_lost_goes_on_at_the_next_address(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    for number in range(8):
+        server.put_record(plex(f"links/{number}", b"x" * 5_000))
+
+    async def work() -> None:
+        nodes = [Responder(server.participant(GROUP_U), service=Service(chunk_records_max=1)) for _ in range(2)]
+        manner = Manner(service=Service(request_records_max=1))
+
+        async def lose() -> None:
+            await until(lambda: bool(names(app)))
+            nodes[0].streams[0].lose()
+
+        losing = asyncio.create_task(lose())
+        report = await synchronise_remote(app.participant(GROUP_U), _by(*nodes), manner=manner)
+        await losing
+        assert report.fixed_point
+        assert [result.reason for result in report.rounds] == [Reason.LINK_LOST, None]
+        first, second = (result.received for result in report.rounds)
+        assert first
+        assert second
+        assert not first & second, "what came by the first does not come again"
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
+    assert names(app) == names(server)
+
+
+def test_a_following_goes_on_at_the_next_address_without_a_wait(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    lost: list[Lost] = []
+
+    async def work() -> None:
+        nodes = [Responder(server.participant(GROUP_U)) for _ in range(3)]
+        # Were there a wait before the next address, this would take an hour.
+        backoff = Backoff(first_seconds=3_600, longest_seconds=3_600, random=Random(1))
+        follow = follow_remote(
+            app.participant(GROUP_U), _by(*nodes), matches=result_rule(None), backoff=backoff, tell=lost.append
+        )
+        async with follow as following:
+            server.put_record(plex("links/0"))
+            assert await anext(following) == plex("links/0")
+            nodes[1].is_down = True
+            nodes[0].is_down = True
+            nodes[0].streams[0].lose()
+            server.put_record(plex("links/1"))
+            assert await anext(following) == plex("links/1")
+        assert [node.dials for node in nodes] == [1, 1, 1]
+        assert [(one.is_next, one.wait_seconds) for one in lost] == [(True, 0.0)]
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
+    assert names(app) == names(server)
+
+
+def test_when_no_address_is_left_there_is_a_wait_and_another_round(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    lost: list[Lost] = []
+
+    async def work() -> None:
+        nodes = [Responder(server.participant(GROUP_U)) for _ in range(2)]
+
+        def tell(one: Lost) -> None:
+            lost.append(one)
+            nodes[1].is_down = nodes[0].is_down = len(lost) < 3
+
+        follow = follow_remote(
+            app.participant(GROUP_U),
+            _by(*nodes),
+            matches=result_rule(None),
+            backoff=Backoff(first_seconds=0.001, longest_seconds=0.001),
+            tell=tell,
+        )
+        async with follow as following:
+            await until(lambda: following.link is not None)
+            nodes[0].streams[0].lose()
+            server.put_record(plex("links/1"))
+            assert await anext(following) == plex("links/1")
+        assert [one.is_next for one in lost] == [True, False, False]
+        assert "tls:n2: nobody listens there" in lost[1].why
+        assert lost[2].why.index("tls:n1: ") < lost[2].why.index("tls:n2: "), "from the one that worked last"
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
