@@ -32,12 +32,7 @@ from bobbin.cluster.conflicts.delta import DeltaVector
 from bobbin.cluster.conflicts.merging import may_deduplicate
 from bobbin.cluster.conflicts.of_operations import delta_of
 from bobbin.cluster.operations import (
-    Average,
-    Embed,
-    Put,
     Transaction,
-    VectorAdd,
-    encode_operation,
     lock_names,
 )
 from bobbin.cluster.shard.checking import ended_by, why_transaction_refused
@@ -45,7 +40,9 @@ from bobbin.cluster.shard.commands import Append, Kind, Outcome
 from bobbin.cluster.shard.effects import Answer
 from bobbin.cluster.shard.events import Commit
 from bobbin.cluster.shard.leading import Leading
-from bobbin.cluster.shard.rivals import compare, kinds, shared_key
+from bobbin.cluster.shard.rivals import compare, shared_key
+from bobbin.cluster.shard.sharing import Sharing
+from bobbin.cluster.shard.waiting import Waiting
 from bobbin.cluster.transactions.names import TxId, since_of
 from bobbin.cluster.transactions.phases import Ended
 
@@ -60,42 +57,8 @@ BLOCK_BYTES_MAX: Final = 1_048_576
 """Of the operations and reads of a block with more than one transaction; the log takes no command of any size."""
 RETRY_MS: Final = 100
 """Before blocks are made again after one was refused."""
-_MOVING: Final = frozenset({Embed, VectorAdd, Average})
-"""Operations whose changes of vectors are merged in the header of a block."""
-
-
-class Waiting:
-    """A transaction on its way into a block."""
-
-    __slots__ = (
-        "deadline_ms",
-        "delta",
-        "is_held",
-        "is_part",
-        "kinds",
-        "moves_vectors",
-        "requests",
-        "size",
-        "transaction",
-        "tries",
-        "tx",
-    )
-
-    def __init__(self, transaction: Transaction, *, is_part: bool, deadline_ms: int) -> None:
-        self.transaction = transaction
-        self.tx: Final = TxId(transaction.id)
-        self.is_part = is_part
-        """Promised, and decided: it has no request of its own."""
-        self.requests: list[int] = []
-        self.deadline_ms = deadline_ms
-        """When a client is told that keys are locked, if it may wait for them."""
-        self.tries = 0
-        self.is_held = False
-        """Something under way is in its way: wait until that has landed."""
-        self.kinds = kinds(transaction)
-        self.moves_vectors: Final = moves_vectors(transaction)
-        self.size = size_of(transaction)
-        self.delta: DeltaVector | None = None
+COMPARED_MAX: Final = 16
+"""Of those that share a key with a transaction, how many it is compared with before one block."""
 
 
 class Flight(Struct, frozen=True):
@@ -128,8 +91,8 @@ class Committing:
         """The last block under way; the next one rests on it."""
         self._aboard: dict[TxId, Waiting] = {}
         """In blocks under way."""
-        self._aboard_by_key: dict[bytes, list[Waiting]] = {}
-        """The same by affected key; a list in here is never empty."""
+        self._aboard_by_key: Final[Sharing[Waiting]] = Sharing()
+        """The same by affected key."""
         self._held: list[Waiting] = []
         """Those that something under way is in the way of."""
         self._is_full = False
@@ -252,7 +215,7 @@ class Committing:
         """Who shares the next block, in the order in which they came, each with what stands for it in there."""
         self._is_full = False
         batch: list[tuple[Waiting, Transaction]] = []
-        taken: dict[bytes, list[Waiting]] = {}
+        taken: Sharing[Waiting] = Sharing()
         operations = size = moving = 0
         has_locks = len(self._leading.locks) > 0
         for waiting in list(self._waiting.values()):
@@ -273,8 +236,7 @@ class Committing:
             size += bytes_more
             moving += waiting.moves_vectors
             batch.append((waiting, chosen))
-            for key in waiting.kinds:
-                taken.setdefault(key, []).append(waiting)
+            taken.add(waiting)
             if len(batch) >= self._transactions_max:
                 self._is_full = True
                 break
@@ -291,26 +253,46 @@ class Committing:
             self._end(waiting, Ended.BUSY, "a key is locked by a transaction over several shards")
         return False
 
-    def _fit(self, waiting: Waiting, taken: dict[bytes, list[Waiting]]) -> Transaction | None:
-        """What goes into the block beside those that were taken; None if it goes into none for now."""
+    def _fit(self, waiting: Waiting, taken: Sharing[Waiting]) -> Transaction | None:
+        """What goes into the block beside those that were taken; None if it goes into none for now.
+
+        Many may want one key, so what is looked at here is bounded: by whom it is compared with, and by hearing at once
+        of what the applied state refuses anyway.
+        """
         leading, transaction = self._leading, waiting.transaction
-        is_looked_at = leading.config.optimistic_locking
-        for other in _sharing(waiting, taken):
-            if not other.is_part and self._is_answered_by(transaction, other.transaction):
-                # It stands in the block with its id, and changes what the other one has changed already.
-                return Transaction(transaction.id, (), (), transaction.since, transaction.born_ms, transaction.priority)
-            if is_looked_at and self._is_rival(waiting, other):
+        others = taken.in_the_way_of(waiting)
+        if others:
+            final = leading.shard.ledger.clash(transaction)
+            if final is not None:
+                self._end(waiting, ended_by(final), final.reason)
                 return None
-        if is_looked_at:
-            if any(self._is_rival(waiting, other) for other in _sharing(waiting, self._aboard_by_key)):
-                self._hold(waiting)
+            for other in others[:COMPARED_MAX]:
+                if not other.is_part and self._is_answered_by(transaction, other.transaction):
+                    # It stands in the block with its id, and changes what the other one has changed already.
+                    return Transaction(
+                        transaction.id, (), (), transaction.since, transaction.born_ms, transaction.priority
+                    )
+                if self._is_in_the_way(other, waiting):
+                    return None
+            if len(others) > COMPARED_MAX:
                 return None
+        aboard = self._aboard_by_key.in_the_way_of(waiting)
+        if aboard and (len(aboard) > COMPARED_MAX or any(self._is_in_the_way(other, waiting) for other in aboard)):
+            self._hold(waiting)
+            return None
+        if leading.config.optimistic_locking:
             rival = leading.shard.rival(transaction, waiting.kinds)
             if rival is not None:
                 reason = f"too much like what transaction {rival.other.hex()} has changed"
                 self._end(waiting, Ended.CONFLICT, reason, similarity=rival.similarity, other=rival.other)
                 return None
         return transaction
+
+    def _is_in_the_way(self, other: Waiting, waiting: Waiting) -> bool:
+        """Whether one cannot follow another one that is not applied: by what both write, or as too much alike."""
+        if shared_key(waiting.writes, other.writes) is not None:
+            return True
+        return self._leading.config.optimistic_locking and self._is_rival(waiting, other)
 
     def _is_answered_by(self, transaction: Transaction, other: Transaction) -> bool:
         """Whether the other one does all that this one would, which could commit by itself as well."""
@@ -366,16 +348,11 @@ class Committing:
 
     def _board(self, waiting: Waiting) -> None:
         self._aboard[waiting.tx] = waiting
-        for key in waiting.kinds:
-            self._aboard_by_key.setdefault(key, []).append(waiting)
+        self._aboard_by_key.add(waiting)
 
     def _leave(self, waiting: Waiting) -> None:
         del self._aboard[waiting.tx]
-        for key in waiting.kinds:
-            others = self._aboard_by_key[key]
-            others.remove(waiting)
-            if not others:
-                del self._aboard_by_key[key]
+        self._aboard_by_key.remove(waiting)
 
     def _clash(self, waiting: Waiting, clash: Clash) -> None:
         """Tell the client if the applied state says so; what is only under way may never be applied."""
@@ -512,29 +489,3 @@ class Committing:
     def under_way(self) -> int:
         """Blocks that were proposed and not heard of."""
         return len(self._flights)
-
-
-def _sharing(waiting: Waiting, taken: dict[bytes, list[Waiting]]) -> list[Waiting]:
-    """Those that touch a key of this one, each once."""
-    if taken.keys().isdisjoint(waiting.kinds):
-        return []
-    shared = [key for key in waiting.kinds if key in taken]
-    return list({other.tx: other for key in shared for other in taken[key]}.values())
-
-
-def moves_vectors(transaction: Transaction) -> bool:
-    """Whether a transaction has a change that is merged with those of others: other operations move no vector."""
-    return not _MOVING.isdisjoint(map(type, transaction.operations))
-
-
-def size_of(transaction: Transaction) -> int:
-    """About how many bytes a transaction takes in the log."""
-    size = sum([len(read.key) + 16 for read in transaction.reads]) if transaction.reads else 0
-    for operation in transaction.operations:
-        # Most are one of these, and this is done for every transaction.
-        size += (
-            len(operation.key) + len(operation.data) + 16
-            if isinstance(operation, Put)
-            else len(encode_operation(operation)) + 16
-        )
-    return size

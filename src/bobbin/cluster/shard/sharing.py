@@ -1,0 +1,70 @@
+"""Who touches which key, so that a transaction is compared with those it may be in the way of, and with nobody else.
+
+Two that touch a key by operations of one declared commutative kind are not in each other's way there, however many they
+are. So whoever does something else at a key stands apart from those who only add: to find whom to compare with costs as
+many as there are to compare with.
+"""
+
+from typing import Generic, Protocol, TypeVar
+
+from bobbin.cluster.transactions.names import TxId
+
+
+class Touching(Protocol):
+    """A transaction, as far as it is looked at here."""
+
+    @property
+    def tx(self) -> TxId: ...
+
+    @property
+    def kinds(self) -> dict[bytes, int]:
+        """By affected key: the tag of the one commutative kind of operation on it; 0 for anything else."""
+        ...
+
+
+T = TypeVar("T", bound=Touching)
+
+
+class Sharing(Generic[T]):
+    """Transactions by the keys that they touch."""
+
+    def __init__(self) -> None:
+        self._others: dict[bytes, dict[TxId, T]] = {}
+        """Those that do more at a key than to add to it."""
+        self._adding: dict[bytes, dict[int, dict[TxId, T]]] = {}
+        """Those that only add, by the tag of how. No dict in here, nor above, is empty."""
+
+    def add(self, one: T) -> None:
+        """Take in a transaction."""
+        for key, tag in one.kinds.items():
+            if not tag:
+                self._others.setdefault(key, {})[one.tx] = one
+            else:
+                self._adding.setdefault(key, {}).setdefault(tag, {})[one.tx] = one
+
+    def remove(self, one: T) -> None:
+        """Let a transaction go that was taken in."""
+        for key, tag in one.kinds.items():
+            at = self._adding[key] if tag else None
+            there = self._others[key] if at is None else at[tag]
+            del there[one.tx]
+            if there:
+                continue
+            if at is None:
+                del self._others[key]
+            else:
+                del at[tag]
+                if not at:
+                    del self._adding[key]
+
+    def in_the_way_of(self, one: Touching) -> list[T]:
+        """Those that touch a key of this one, and not all in the same commutative way; each once."""
+        found: dict[TxId, T] = {}
+        for key, tag in one.kinds.items():
+            if key in self._others:
+                found |= self._others[key]
+            if key in self._adding:
+                for kind, there in self._adding[key].items():
+                    if kind != tag:
+                        found |= there
+        return list(found.values())
