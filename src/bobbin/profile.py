@@ -80,6 +80,13 @@ SELECTOR_DENY_ALL: Final = "SelectHave(P) :- Have(P), not Have(P).\n"
 TANGLE_APP: Final = "pzp"
 """The app of every record that is a message of a tangle."""
 
+TANGLE_WAITING_KNOWN_MAX: Final = 2_000
+"""Records that wait to become messages and that a running node keeps in mind: the newest. Anybody whose records it
+takes can leave any number of them. Those beyond wait durably like the rest, for the next command that writes."""
+
+TANGLE_WAITING_KNOWN_BYTES_MAX: Final = 16 * 1024 * 1024
+"""All of these together."""
+
 # ---- reactive -----------------------------------------------------------------------------------------------------
 
 STAMP_AHEAD_US_MAX: Final = 60_000_000

@@ -1,13 +1,20 @@
 """Messages that reach a running node as records: taken in after the commit that brought them, a few at a time.
 
 Links know nothing of tangles, and commit Plexes like any other record. After each change of the store the records that
-are new and may be messages are looked at here, in the thread of the steps, as a link of its own among the links: so
-many in one step and no more, and those of other links in between. What this stores wakes everybody once more; that look
-finds nothing new and writes nothing, so it ends there.
+are new and may be messages are looked at here, in the thread of the steps, as a link of its own among the links, with
+the steps of other links in between. What this stores wakes everybody once more; that look finds nothing new and writes
+nothing, so it ends there.
+
+A step looks at ``RECORDS_MAX`` new records at most, and tries again as many at most of those that have waited for what
+came; what is left of either is for the next steps. Nothing that a peer leaves here makes a step longer: of the records
+that wait, only the newest are kept in mind (``profile.TANGLE_WAITING_KNOWN_MAX``), and when more than ``TANGLES_MAX``
+tangles are in memory, all of them are let go after the step. What a step does cost is reading the tangles that its
+records name, as far as they are not in memory: as much as was taken into these by the rules of the node.
 
 Whatever fails is told and counted, and ends nothing but this look. The next one comes after a pause: by itself where
 trying again may help, else with the next change of the store. Where the node stops in the middle, the rest is left to
-the next command of tangles, or the next node.
+the next command of tangles that writes, or the next node. That holds for what is not kept in mind as well: the log says
+how much it is, and ``bobbin stat`` how much waits in all.
 """
 
 import asyncio
@@ -16,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from structlog.typing import FilteringBoundLogger
 
 from bobbin.errors import BobbinError, ResourceError
+from bobbin.profile import TANGLE_WAITING_KNOWN_MAX
 from bobbin.runtime.log import Repeats
 from bobbin.runtime.metrics import Meter
 from bobbin.runtime.steps import Steps, StepsClosed
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 
 RECORDS_MAX: Final = 200
 """That may be messages and are looked at in one step: each costs a signature, and links wait meanwhile."""
+TANGLES_MAX: Final = 4_000
+"""In memory after a step: some 10 kB each, if it is small."""
 PAUSE_SECONDS: Final = 10.0
 """After a look that failed."""
 
@@ -64,7 +74,7 @@ class TangleArrivals:
         tables: TangleTables | None = getattr(self._store, "tangles", None)
         if tables is None:
             return
-        self._tangles = TangleStore(tables)
+        self._tangles = TangleStore(tables, waiting_max=TANGLE_WAITING_KNOWN_MAX)
         self._changed.set()
         self._undo = self._wakes.subscribe(self._changed.set)
         self._task = asyncio.create_task(self._run(self._tangles))
@@ -101,10 +111,18 @@ class TangleArrivals:
     async def _look(self, tangles: TangleStore) -> None:
         taken = Taken()
         while not taken.is_all:
-            taken = await self._turn(lambda: tangles.take_in_some(RECORDS_MAX))
+            taken = await self._turn(lambda: _step(tangles))
             self._meter.arrivals.inc(len(taken.came))
+        if taken.unknown:
+            self._repeats.warning("too-much-waits", "not-kept-in-mind", records=taken.unknown)
 
     async def _pause(self, *, again: bool) -> None:
         await asyncio.sleep(self._pause_seconds)
         if again:
             self._changed.set()
+
+
+def _step(tangles: TangleStore) -> Taken:
+    taken = tangles.take_in_some(RECORDS_MAX)
+    tangles.let_go(TANGLES_MAX)
+    return taken

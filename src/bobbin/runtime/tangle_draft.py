@@ -44,7 +44,7 @@ class Draft:
         self.dropped: Final[dict[MessageId, Rule]] = {}
         """Messages that came by modern rules, waited, and turned out wrong; with the rule that each breaks."""
         self.touched: Final[set[MessageId]] = set()
-        """Tangles in which something has come or is judged otherwise."""
+        """Messages that have come, are proven or have turned out wrong; and accounts of which a message has come."""
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
@@ -126,16 +126,20 @@ class Draft:
         self._promoted.pop(message.id, None)
         self._new[message.id] = message
         self.dropped.pop(message.id, None)
-        self.touched.update((message.id, *message.places))
+        self.touched.add(message.id)
+        if message.is_account:
+            # Whoever signs for it may have lacked the data of any message that the tips build on.
+            self.touched.add(account_of(message) or message.id)
         settled: dict[MessageId, None] = {}
         for spot, mark in self._shelf.hold(message):
             self._judged.add(spot.message)
-            if mark is not Mark.WAITING and spot.message in self._shelf.provisional:
+            if mark is Mark.WAITING:
+                continue
+            self.touched.add(spot.message)
+            if spot.message in self._shelf.provisional:
                 settled[spot.message] = None
-            if mark is Mark.FULL:
-                self.touched.add(spot.tangle)
-                if spot.message not in self._new:
-                    self._promoted.setdefault(spot.message, set()).add(spot.tangle)
+            if mark is Mark.FULL and spot.message not in self._new:
+                self._promoted.setdefault(spot.message, set()).add(spot.tangle)
         for id in settled:
             self._settle(id)
 
@@ -151,6 +155,7 @@ class Draft:
         if len(rules) == len(found):
             self._take_away(message)
             self.dropped[id] = rules[0]
+            self.touched.add(id)
 
     def _drop_ghost(self, message: Message) -> None:
         for tangle in message.places:

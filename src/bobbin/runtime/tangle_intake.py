@@ -2,13 +2,21 @@
 
 An exchange of records knows nothing of tangles: it brings Plexes in any order, and perhaps not all that one builds on.
 So those that are messages in form wait, durably, until what they build on is here; then they are taken like any other
-message, by modern rules only, in the same commit as what they waited for. A Plex that breaks a rule stays what it is, a
-record that somebody has made, and no message.
+message, by modern rules only. A Plex that breaks a rule stays what it is, a record that somebody has made, and no
+message.
+
+Whether a message can be taken follows from those that it names: its predecessors, its roots, its account and the tips
+of that. So what waits is found by the ids that it names, and is *due* once one of these has come or is judged
+otherwise; one that names what nobody brings is not tried again, however much comes into its tangle. Most callers try
+all that is due in the commit that made it so. Whoever must not take long tries some of it, and the rest the next time;
+should there be no next time, it is due for whoever first reads from the store what waits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
+from bobbin.profile import TANGLE_WAITING_KNOWN_BYTES_MAX
 from bobbin.records.record import Plex, read_trusted
 from bobbin.runtime.tangle_draft import Draft, tangle_for
 from bobbin.runtime.tangle_shelf import Shelf
@@ -16,7 +24,7 @@ from bobbin.store.base import StoredRecord, StoreRecordId
 from bobbin.tangles.accounts import account_of
 from bobbin.tangles.admission import Admission
 from bobbin.tangles.errors import InvalidMessage, Rule
-from bobbin.tangles.message import Message, MessageId
+from bobbin.tangles.message import Message
 from bobbin.tangles.plex import message_of
 from bobbin.tangles.validation import check_data, check_signature
 
@@ -29,51 +37,84 @@ _MAY_STILL_COME: Final = frozenset(
 class Intake:
     """The records that wait to become messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, known_max: int | None = None, bytes_max: int = TANGLE_WAITING_KNOWN_BYTES_MAX) -> None:
+        """``known_max``: how many are kept in mind at most, the newest, and no more bytes than ``bytes_max``.
+
+        Those beyond still wait in the store. None for all, however large.
+        """
+        self._known_max: Final = known_max
+        self._bytes_max: Final = bytes_max
+        self._bytes = 0
         self._waiting: dict[StoreRecordId, Message] = {}
-        self._by_tangle: dict[MessageId, dict[StoreRecordId, None]] = {}
-        """For each tangle: those that wait for something in it."""
+        """The oldest first."""
+        self._by_name: dict[str, dict[StoreRecordId, None]] = {}
+        """For each id of a message: those that name it."""
+        self._due: dict[StoreRecordId, None] = {}
+        """Those to be tried again, in this order."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something is to be tried again."""
+        return bool(self._due)
 
     def restore(self, waiting: Iterable[StoredRecord]) -> None:
-        """Know those again that the store says are waiting."""
+        """Know those that the store says are waiting, given the newest first, and no others. What is new here is due.
+
+        No more of them are read than are kept.
+        """
+        before, due = self._waiting, self._due
+        self._waiting, self._by_name, self._due, self._bytes = {}, {}, {}, 0
+        found: list[tuple[StoreRecordId, Message]] = []
+        size = 0
         for record in waiting:
-            message = _message(record)
-            if message is not None:
-                self._wait(record.id, message)
+            message = before.get(record.id) or _message(record)
+            if message is None:
+                continue
+            size += len(message.raw)
+            if self._is_too_much(len(found) + 1, size):
+                break
+            found.append((record.id, message))
+        for record_id, message in reversed(found):
+            self._wait(record_id, message)
+        fresh = {id: message for id, message in found if id not in before}
+        self._due = {id: None for id in (*due, *_in_order(fresh)) if id in self._waiting}
 
     def take(self, draft: Draft, shelf: Shelf, records: Iterable[StoredRecord]) -> None:
-        """Look at records that have come, and take what can be taken."""
+        """Look at records that have come, each once, and take what can be taken."""
         fresh = {record.id: message for record in records if (message := _message(record)) is not None}
         self._try(draft, shelf, fresh)
 
-    def retry(self, draft: Draft, shelf: Shelf) -> None:
-        """Something has come into some tangles: try again what waits for it, until nothing more can be taken."""
-        tried: set[str] = set()
-        while fresh := draft.touched - tried:
-            tried |= fresh
-            concerned = sorted({record for tangle in fresh for record in self._by_tangle.get(tangle, ())})
-            self._try(draft, shelf, {record: self._waiting[record] for record in concerned})
+    def retry(self, draft: Draft, shelf: Shelf, tries_max: int | None = None) -> None:
+        """Something has come: try again what names it, until nothing more can be taken, or so many were tried."""
+        draft.touched.update(spot.message for spot in shelf.unwritten)
+        self._note_due(draft)
+        left = tries_max
+        while self._due and left != 0:
+            some = {record: self._waiting[record] for record in islice(self._due, left)}
+            for record in some:
+                del self._due[record]
+            self._try(draft, shelf, some)
+            self._note_due(draft)
+            left = None if left is None else left - len(some)
+
+    def _note_due(self, draft: Draft) -> None:
+        concerned = {record for name in draft.touched for record in self._by_name.get(name, ())}
+        draft.touched.clear()
+        self._due.update(dict.fromkeys(_in_order({record: self._waiting[record] for record in concerned})))
 
     def _try(self, draft: Draft, shelf: Shelf, candidates: dict[StoreRecordId, Message]) -> None:
         shelf.foresee(candidates.values())
-        left = sorted(candidates.items(), key=lambda item: (not item[1].is_account, _depth(item[1]), item[0]))
-        progress = True
-        while left and progress:
-            progress = False
-            remaining: list[tuple[StoreRecordId, Message]] = []
-            for record, message in left:
-                reason = self._admit(draft, shelf, message)
-                if reason is None:
-                    progress = True
-                    self._settle(draft, record)
-                elif reason.rule in _MAY_STILL_COME and (record in self._waiting or _is_signed(message)):
-                    remaining.append((record, message))
-                    if self._waiting.get(record) is None:
-                        draft.waiting[record] = str(reason)
-                        self._wait(record, message)
-                else:
-                    self._settle(draft, record)
-            left = remaining
+        for record in _in_order(candidates):
+            message = candidates[record]
+            reason = self._admit(draft, shelf, message)
+            if reason is None or reason.rule not in _MAY_STILL_COME:
+                self._settle(draft, record)
+            elif record not in self._waiting and _is_signed(message):
+                draft.waiting[record] = str(reason)
+                self._wait(record, message)
 
     @staticmethod
     def _admit(draft: Draft, shelf: Shelf, message: Message) -> InvalidMessage | None:
@@ -88,19 +129,32 @@ class Intake:
 
     def _settle(self, draft: Draft, record: StoreRecordId) -> None:
         draft.waiting.pop(record, None)
-        message = self._waiting.pop(record, None)
-        if message is None:
-            return
-        draft.settled.append(record)
-        for tangle in _concerns(message):
-            del self._by_tangle[tangle][record]
-            if not self._by_tangle[tangle]:
-                del self._by_tangle[tangle]
+        if self._let_go(record):
+            draft.settled.append(record)
 
     def _wait(self, record: StoreRecordId, message: Message) -> None:
         self._waiting[record] = message
-        for tangle in _concerns(message):
-            self._by_tangle.setdefault(tangle, {})[record] = None
+        self._bytes += len(message.raw)
+        for name in _names(message):
+            self._by_name.setdefault(name, {})[record] = None
+        while self._is_too_much(len(self._waiting), self._bytes):
+            self._let_go(next(iter(self._waiting)))
+
+    def _is_too_much(self, count: int, size: int) -> bool:
+        return self._known_max is not None and (count > self._known_max or size > self._bytes_max)
+
+    def _let_go(self, record: StoreRecordId) -> bool:
+        """Keep one in mind no longer. Says whether it was."""
+        message = self._waiting.pop(record, None)
+        if message is None:
+            return False
+        self._bytes -= len(message.raw)
+        self._due.pop(record, None)
+        for name in _names(message):
+            del self._by_name[name][record]
+            if not self._by_name[name]:
+                del self._by_name[name]
+        return True
 
 
 def _message(record: StoredRecord) -> Message | None:
@@ -108,10 +162,16 @@ def _message(record: StoredRecord) -> Message | None:
     return message_of(plex) if isinstance(plex, Plex) else None
 
 
-def _concerns(message: Message) -> set[str]:
-    """The tangles in which something can come that a message waits for."""
+def _names(message: Message) -> set[str]:
+    """The messages by which it is decided whether one can be taken; itself among them, as another copy may be held."""
     account = account_of(message)
-    return {message.id, *message.places} | (set() if account is None else {account})
+    names = {message.id, *message.places, *(before for place in message.places.values() for before in place.prev)}
+    return names | set(message.account_tips or ()) | (set() if account is None else {account})
+
+
+def _in_order(messages: Mapping[StoreRecordId, Message]) -> list[StoreRecordId]:
+    """Accounts first, and what comes before the rest."""
+    return sorted(messages, key=lambda id: (not messages[id].is_account, _depth(messages[id]), id))
 
 
 def _is_signed(message: Message) -> bool:

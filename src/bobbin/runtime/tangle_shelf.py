@@ -169,6 +169,11 @@ class Shelf:
         """The version that all of this is of; None before anything was read."""
         return None if self._state is None else self._state.version
 
+    @property
+    def loaded(self) -> int:
+        """How many tangles are in memory."""
+        return len(self._loaded)
+
     def refresh(self) -> tuple[MessageId, ...]:
         """Catch up with the store; gives the messages that other processes have added meanwhile."""
         with self._tables.reading() as view:

@@ -75,23 +75,34 @@ class Taken(Struct, frozen=True, kw_only=True):
     came: tuple[MessageId, ...] = ()
     """The messages that they, and others that had waited for them, have become."""
     is_all: bool = False
-    """Whether none is left that was not looked at."""
+    """Whether none is left that was not looked at, or is to be tried again."""
+    unknown: int = 0
+    """How many wait in the store beyond those that are kept in mind."""
 
 
 class TangleStore:
     """The tangles of one store object. It belongs to the same thread as that."""
 
     def __init__(
-        self, tables: TangleTables, *, span: int = SPAN_DEFAULT, own_keys: Callable[[], Collection[str]] = tuple
+        self,
+        tables: TangleTables,
+        *,
+        span: int = SPAN_DEFAULT,
+        own_keys: Callable[[], Collection[str]] = tuple,
+        waiting_max: int | None = None,
     ) -> None:
         """``span``: how many depths below what a set or dict needs its deleted messages are remembered.
 
-        ``own_keys`` gives the public keys of whoever keeps the tangles; a collection spares what is theirs.
+        ``own_keys`` gives the public keys of whoever keeps the tangles; a collection spares what is theirs. Of the
+        records that wait to become messages, at most ``waiting_max`` are kept in mind; None for all.
         """
         self._tables: Final = tables
         self._read_only: Final = tables.read_only
         self._shelf: Final = Shelf(tables)
         self._intake: Intake | None = None
+        self._is_intake_old = False
+        """Another process may have changed what waits."""
+        self._waiting_max: Final = waiting_max
         self._own_keys: Final = own_keys
         self._seen = StoreRecordId(0)
         self._untold: dict[MessageId, None] = {}
@@ -119,14 +130,28 @@ class TangleStore:
     def take_in_some(self, records_max: int = _RECORDS_TOGETHER_MAX) -> Taken:
         """Look at the next records that may be messages, at most so many, for whoever must not take long at once.
 
-        What came is told by the next ``refresh`` as well.
+        Of those that have waited for them, as many are tried again at most; the next call goes on with the rest. What
+        came is told by the next ``refresh`` as well.
         """
         if self._read_only:
             return Taken(is_all=True)
         self._look()
-        taken = self._take_in_some(records_max)
+        if self._shelf.state.waiting:
+            # Whoever was here before may have left some that could be taken.
+            self._known_intake()
+        taken = self._take_in_some(records_max, records_max)
         self._note_untold(taken.came)
         return taken
+
+    def let_go(self, tangles_max: int) -> bool:
+        """Free the memory of the tangles if there are more of them than this; says whether it was done.
+
+        They are read again when they are asked for.
+        """
+        if self._shelf.loaded <= tangles_max:
+            return False
+        self._shelf.forget()
+        return True
 
     def _catch_up(self) -> None:
         self._look()
@@ -139,7 +164,7 @@ class TangleStore:
         came = self._shelf.refresh()
         if self._shelf.version != before:
             # What waits may have been taken out, too.
-            self._intake = None
+            self._is_intake_old = True
         self._note_untold(came)
 
     def _note_untold(self, ids: Iterable[MessageId]) -> None:
@@ -417,9 +442,12 @@ class TangleStore:
 
     def _known_intake(self) -> Intake:
         if self._intake is None:
-            self._intake = Intake()
+            self._intake = Intake(known_max=self._waiting_max)
+            self._is_intake_old = True
+        if self._is_intake_old:
             with self._tables.reading() as view:
-                self._intake.restore(record for record, _ in view.waiting())
+                self._intake.restore(record for record, _ in view.waiting(newest_first=True))
+            self._is_intake_old = False
         return self._intake
 
     def _take_in(self) -> tuple[MessageId, ...]:
@@ -427,26 +455,26 @@ class TangleStore:
         came: list[MessageId] = []
         taken = Taken()
         while not taken.is_all:
-            taken = self._take_in_some(_RECORDS_TOGETHER_MAX)
+            taken = self._take_in_some(_RECORDS_TOGETHER_MAX, None)
             came += taken.came
         return tuple(came)
 
-    def _take_in_some(self, records_max: int) -> Taken:
-        """The same for the next few of them, in one commit."""
+    def _take_in_some(self, records_max: int, tries_max: int | None) -> Taken:
+        """The same for the next few of them, and for so many that have waited, in one commit."""
         for _ in range(ATTEMPTS_MAX):
             self._seen = max(self._seen, self._shelf.state.seen)
             with self._tables.reading() as view:
                 top = view.high_water()
-                if top <= self._seen:
-                    return Taken(is_all=True)
-                last = min(top, StoreRecordId(self._seen + _PASSED_TOGETHER_MAX))
+                if top <= self._seen and (self._intake is None or not self._intake.is_due):
+                    return Taken(is_all=True, unknown=self._unknown())
+                last = max(self._seen, min(top, StoreRecordId(self._seen + _PASSED_TOGETHER_MAX)))
                 records = list(islice(view.plexes(self._seen, last), records_max))
             seen = records[-1].id if len(records) == records_max else last
             draft = Draft(self._shelf)
             try:
                 intake = self._known_intake()
                 intake.take(draft, self._shelf, records)
-                intake.retry(draft, self._shelf)
+                intake.retry(draft, self._shelf, tries_max)
                 batch = draft.batch(self._shelf.state.version, seen, self._refused)
                 if not batch.is_empty or seen - self._shelf.state.seen > _UNNOTED_MAX:
                     self._shelf.settle(self._tables.write(batch))
@@ -457,5 +485,8 @@ class TangleStore:
                 self._begin_again()
                 raise
             self._seen = seen
-            return Taken(came=draft.came)
+            return Taken(came=draft.came, unknown=self._unknown())
         raise StoreError(_BUSY, retry=True)
+
+    def _unknown(self) -> int:
+        return 0 if self._intake is None else max(0, self._shelf.state.waiting - len(self._intake))

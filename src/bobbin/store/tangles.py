@@ -227,8 +227,8 @@ class TangleView(Protocol):
         """The records above one number, up to another, that may be messages and are not yet, in commit order."""
         ...
 
-    def waiting(self) -> Iterator[tuple[StoredRecord, str]]:
-        """The records that wait, in commit order, with the reason of each."""
+    def waiting(self, *, newest_first: bool = False) -> Iterator[tuple[StoredRecord, str]]:
+        """The records that wait, in commit order or the other way round, with the reason of each."""
         ...
 
     def refused(self, records: Sequence[HashText]) -> dict[HashText, str]:

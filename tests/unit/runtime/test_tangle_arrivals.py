@@ -177,6 +177,48 @@ def test_what_waits_is_taken_with_what_it_waited_for(tmp_path: Path) -> None:
     _run(scene)
 
 
+def test_what_is_in_memory_is_let_go_when_it_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECORDS_MAX", 2)
+    monkeypatch.setattr(module, "TANGLES_MAX", 3)
+    alice = Author("alice")
+    loaded: list[int] = []
+    step = module._step
+
+    def note(tangles: TangleStore) -> Taken:
+        taken = step(tangles)
+        loaded.append(tangles.shelf.loaded)
+        return taken
+
+    monkeypatch.setattr(module, "_step", note)
+    moot, *posts = alice.feed(2)
+    roots = [alice.root({"text": f"{number}"}) for number in range(12)]
+
+    async def scene() -> None:
+        async with _running(tmp_path / "records.db") as stage:
+            await stage.put(plex(alice.account), plex(posts[1]), plex(moot), *map(plex, roots))
+            await until(lambda: stage.taken_in == 14)
+            # What waits is known all the same.
+            await stage.put(plex(posts[0]))
+            await until(lambda: stage.taken_in == 16)
+            assert 0 < max(loaded) <= 3
+            assert stage.failed == 0
+
+    _run(scene)
+
+
+def test_the_log_says_how_much_is_not_kept_in_mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TANGLE_WAITING_KNOWN_MAX", 2)
+    _, *posts = Author("alice").feed(5)
+
+    async def scene() -> None:
+        async with _running(tmp_path / "records.db") as stage:
+            await stage.put(*map(plex, posts))
+            await until(lambda: "too-much-waits" in stage.events())
+            assert '"records":3' in stage.output.getvalue().replace(" ", "")
+
+    _run(scene)
+
+
 @pytest.mark.parametrize(
     ("error", "event", "comes_back"),
     [

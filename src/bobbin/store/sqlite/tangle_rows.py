@@ -66,6 +66,7 @@ SELECT r.id, r.raw FROM fact o CROSS JOIN fact f ON f.place = o.place AND f.name
 CROSS JOIN record r ON r.id = f.id WHERE o.id = ? AND f.kind = 2 ORDER BY r.id
 """
 _WAITING: Final = "SELECT r.id, r.raw, w.reason FROM waiting w CROSS JOIN record r ON r.id = w.record ORDER BY w.record"
+_WAITING_NEWEST_FIRST: Final = f"{_WAITING} DESC"
 _INSERT: Final = (
     "INSERT INTO message(id, raw, erased, level, record, provisional) VALUES (?, ?, ?, ?, ?, ?) RETURNING number"
 )
@@ -246,9 +247,9 @@ def alike(connection: apsw.Connection, record: int) -> list[StoredRecord]:
     ]
 
 
-def waiting(connection: apsw.Connection) -> Iterator[tuple[StoredRecord, str]]:
-    """The records that wait, in commit order."""
-    for record, raw, reason in connection.execute(_WAITING):
+def waiting(connection: apsw.Connection, *, newest_first: bool = False) -> Iterator[tuple[StoredRecord, str]]:
+    """The records that wait, in commit order or the other way round."""
+    for record, raw, reason in connection.execute(_WAITING_NEWEST_FIRST if newest_first else _WAITING):
         yield StoredRecord(StoreRecordId(record), coding.hash_of_raw(raw), raw), reason
 
 

@@ -1,6 +1,6 @@
 """The tangles of a store on SQLite: reading one moment of them, and writing a batch in one commit with its records."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -107,9 +107,9 @@ class SqliteTangleView:
         """The records above one number, up to another, that may be messages, in commit order."""
         return self._moment.walk(lambda connection: tangle_rows.plexes(connection, after, last))
 
-    def waiting(self) -> Iterator[tuple[StoredRecord, str]]:
-        """The records that wait, in commit order, with the reason of each."""
-        return self._moment.walk(tangle_rows.waiting)
+    def waiting(self, *, newest_first: bool = False) -> Iterator[tuple[StoredRecord, str]]:
+        """The records that wait, in commit order or the other way round, with the reason of each."""
+        return self._moment.walk(lambda connection: tangle_rows.waiting(connection, newest_first=newest_first))
 
     def refused(self, records: Sequence[HashText]) -> dict[HashText, str]:
         """Those of these records that somebody has refused on purpose, with the reason."""
@@ -157,8 +157,12 @@ class SqliteTangles(Generic[Write]):
             if tally.version != batch.version:
                 raise StaleTangles(f"the tangles are at version {tally.version} by now, not at {batch.version}")
             self._shrink(batch, tally, write)
-            self._grow(batch, tally, write)
+            kept = self._grow(batch, tally, write)
             self._note(batch, tally)
+            if tally.waiting:
+                # Whoever decided this need not know of all that waits.
+                for record in kept:
+                    tangle_rows.settle(self._connection, tally, record)
             if not batch.is_empty:
                 tally.version += 1
             tangle_rows.write_tally(self._connection, tally)
@@ -192,8 +196,8 @@ class SqliteTangles(Generic[Write]):
                 tangle_rows.settle(self._connection, tally, copy.id)
                 self._take_out(copy.hash, write, TAKEN_OUT)
 
-    def _grow(self, batch: TangleBatch, tally: TangleTally, write: Write) -> None:
-        """Store messages and promote others, with the records of both."""
+    def _grow(self, batch: TangleBatch, tally: TangleTally, write: Write) -> Collection[StoreRecordId]:
+        """Store messages and promote others, with the records of both; gives these."""
         changed: list[NewMessage | Promotion] = [*batch.messages, *batch.promoted]
         plexes = [one.plex for one in changed if one.plex is not None]
         records = self._store_plexes(plexes, write) if plexes else {}
@@ -205,6 +209,7 @@ class SqliteTangles(Generic[Write]):
             record = None if promotion.plex is None else records[promotion.plex.hash]
             tangle_rows.promote(self._connection, tally, message_kept, promotion.tangles, record)
         tally.rewrites += bool(batch.promoted)
+        return records.values()
 
     def _insert(
         self,

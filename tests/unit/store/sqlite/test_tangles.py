@@ -206,6 +206,22 @@ def test_records_that_may_be_messages_are_found_and_can_wait(store: SqliteStore)
     assert list(store.check()) == []
 
 
+def test_what_waits_is_told_in_either_order(store: SqliteStore) -> None:
+    store.put_records([plex(FIRST), plex(SECOND)])
+    write(store, waiting={StoreRecordId(2): "x", StoreRecordId(1): "y"})
+    with store.tangles.reading() as view:
+        assert [record.id for record, _ in view.waiting()] == [1, 2]
+        assert [record.id for record, _ in view.waiting(newest_first=True)] == [2, 1]
+
+
+def test_the_record_of_a_kept_message_waits_no_longer_though_nobody_says_so(store: SqliteStore) -> None:
+    store.put_records([plex(FIRST), plex(SECOND)])
+    write(store, waiting={StoreRecordId(1): "no root"})
+    after = write(store, messages=[new(MOOT), new(FIRST), new(SECOND)], waiting={StoreRecordId(2): "found late"})
+    assert after.waiting == 0
+    assert list(store.check()) == []
+
+
 def test_a_record_that_is_removed_waits_no_longer(store: SqliteStore) -> None:
     store.put_records([plex(FIRST)])
     write(store, waiting={StoreRecordId(1): "no root"})
