@@ -31,6 +31,8 @@ class Invitation(Struct, frozen=True, array_like=True):
     address: str
     expires_ms: int = 0
     """Until when it holds; 0 in a token of an earlier version, which does not say."""
+    has_lace: bool | None = None
+    """Whether the nodes keep a lace together; None in a token of an earlier version. Who joins must keep the same."""
 
     def __repr__(self) -> str:
         return f"Invitation({self.cluster.hex()}, {self.address})"

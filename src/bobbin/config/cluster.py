@@ -57,6 +57,8 @@ SETTINGS_FILE: Final = "cluster.toml"
 SHARDS_FILE: Final = "shards.toml"
 """In the folder of a machine that serves several shards; each has a folder of its own in there."""
 _PORT_MAX: Final = 65_535
+_NAMED_MAX: Final = 5
+"""Other folders, in one error."""
 _BEGUN: Final = b"This node has a log. It does not start without it, for it would have forgotten how it voted.\n"
 T = TypeVar("T", RaftConfig, GossipConfig, MessageValidationConfig, ClientBounds)
 
@@ -274,7 +276,7 @@ def read_folder(folder: Path) -> NodeFolder:
     if (folder / SHARDS_FILE).is_file():
         raise UsageError(f"{folder} holds a node of each of several shards; name one of them, such as {folder / 's0'}")
     if not layout.is_complete():
-        raise UsageError(f"there is no node of a cluster in {folder}; `bobbin cluster init {folder}` makes one")
+        raise UsageError(f"there is no node of a cluster in {folder}; {_where_else(folder)}")
     own, operator = read_key(layout.node_key), read_key(layout.operator_key)
     known = KnownMembers.decode(layout.members.read_bytes())
     findings = Findings()
@@ -380,6 +382,14 @@ def check_preset(preset: str) -> None:
     """Raise ``UsageError`` for one that is not there."""
     if preset not in PRESETS:
         raise UsageError(f"there is no preset {preset[:80]!r}; there are {', '.join(PRESETS)}")
+
+
+def _where_else(folder: Path) -> str:
+    """Where somebody may have meant to look: a replicated lace has its node inside, and nodes may stand together."""
+    nodes = sorted(one.parent for one in folder.glob(f"*/{SETTINGS_FILE}")) if folder.is_dir() else []
+    if not nodes:
+        return f"`bobbin cluster init {folder}` makes one"
+    return "there is " + ", ".join(map(str, nodes[:_NAMED_MAX])) + (" …" if len(nodes) > _NAMED_MAX else "")
 
 
 def create_key(file: Path) -> Credentials:

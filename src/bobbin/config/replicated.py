@@ -35,6 +35,12 @@ def is_replicated(layout: Layout) -> bool:
     return ClusterLayout(layout.cluster).is_complete()
 
 
+def lace_of(node: Path) -> Path | None:
+    """The lace that a node of a cluster keeps, by the folder of the node; None for a node that keeps none."""
+    layout = Layout(node.resolve().parent)
+    return layout.folder if layout.is_lace() and layout.cluster == node.resolve() else None
+
+
 def prepare_node(folder: Path, *, listen: str, address: str | None = None) -> NewNode:
     """Make the keys of a new node inside the folder of a lace that is about to be."""
     layout = Layout(folder)

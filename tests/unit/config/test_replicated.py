@@ -10,6 +10,7 @@ from bobbin.config.layout import Layout
 from bobbin.config.replicated import (
     create_nodes,
     is_replicated,
+    lace_of,
     need_node,
     open_replicated,
     prepare_node,
@@ -36,6 +37,15 @@ def test_it_is_a_lace_and_a_node_of_a_cluster(tmp_path: Path) -> None:
     assert node.layout == ClusterLayout(layout.cluster)
     assert node.settings.raft.snapshot_threshold == 1_000, "few entries with many records each"
     assert not is_replicated(Layout(tmp_path / "nothing"))
+
+
+def test_a_node_of_a_cluster_is_known_by_the_lace_around_it(tmp_path: Path) -> None:
+    layout = make(tmp_path / "n1")
+    assert lace_of(layout.cluster) == layout.folder.resolve()
+    (tmp_path / "link").symlink_to(layout.cluster)
+    assert lace_of(tmp_path / "link") == layout.folder.resolve()
+    assert lace_of(layout.folder) is None
+    assert lace_of(tmp_path / "nothing" / "cluster") is None
 
 
 def test_all_nodes_have_the_one_key(tmp_path: Path) -> None:

@@ -161,19 +161,23 @@ def cluster_invite(
     """
     from bobbin.cli.cluster_token import Invitation, write_token
     from bobbin.cluster.identity import Identity
+    from bobbin.config.replicated import lace_of
     from bobbin.runtime import cluster_certificate
 
     out = Output(as_json=as_json)
     seed = secrets.token_bytes(32)
+    has_lace = lace_of(folder) is not None
     expires_ms = time.time_ns() // 1_000_000 + int(hours * _HOUR_MS)
 
     async def invite(client: "ClusterClient", read: "NodeFolder") -> Invitation:
         await client.invite(cluster_certificate.make(Identity(seed)).certificate, expires_ms)
         member = (await client.members()).directory.members.get(read.node)
         if member is None:
-            return Invitation(read.settings.cluster, seed, read.own.certificate, read.settings.address, expires_ms)
+            return Invitation(
+                read.settings.cluster, seed, read.own.certificate, read.settings.address, expires_ms, has_lace
+            )
         # The certificate that it shows now: the key in the folder may be one that it uses from its next start on.
-        return Invitation(read.settings.cluster, seed, member.certificate, member.address, expires_ms)
+        return Invitation(read.settings.cluster, seed, member.certificate, member.address, expires_ms, has_lace)
 
     token = write_token(ask(folder, invite, seconds=seconds))
     out.result({"token": token, "expires_ms": expires_ms}, token)
@@ -220,6 +224,8 @@ def cluster_join(
     out = Output(as_json=as_json)
     invitation = read_token(sys.stdin.readline().strip() if token == "-" else token)  # noqa: S105 -- no password
     check_preset(preset)
+    if invitation.has_lace:
+        raise UsageError(f"this token is of a replicated lace: bobbin init {folder} --cluster --join TOKEN")
     with prepared(folder):
         node = prepare(folder, listen=listen or _LOOPBACK, address=address)
         known = asyncio.run(join_cluster(node, invitation, seconds, via=via, wants_vote=not learner))
@@ -252,10 +258,13 @@ def cluster_serve(folder: NodeDir, as_json: AsJson = False) -> ExitCode:
     from bobbin.cli.commands.serve import Announcer
     from bobbin.cli.shards_process import ShardsProcess
     from bobbin.config.cluster import read_folder
+    from bobbin.config.replicated import lace_of
     from bobbin.config.shards import is_set, read_set
     from bobbin.runtime.log import make_log
 
     out = Output(as_json=as_json)
+    if (lace := lace_of(folder)) is not None:
+        raise UsageError(f"this is the node of a replicated lace, which is served with it: bobbin serve {lace}")
     served = read_set(folder) if is_set(folder) else (read_folder(folder),)
     if len(served) == 1 and served[0].shard is not None and not is_set(folder):
         raise UsageError(f"the shards of a machine are served together: bobbin cluster serve {folder.parent}")

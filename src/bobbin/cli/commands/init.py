@@ -48,6 +48,15 @@ JoinOption = Annotated[
         show_default=False,
     ),
 ]
+LearnerOption = Annotated[
+    bool,
+    typer.Option(
+        "--learner",
+        metavar="",
+        help="With --join: only listen, until `bobbin cluster replace` or `promote` has it vote.",
+        show_default=False,
+    ),
+]
 ListenOption = Annotated[
     str | None,
     typer.Option(
@@ -77,6 +86,7 @@ def init(
     cluster: ClusterOption = False,
     nodes: NodesOption = None,
     join: JoinOption = None,
+    learner: LearnerOption = False,
     listen: ListenOption = None,
     address: AddressOption = None,
     preset: PresetOption = "region",
@@ -99,9 +109,13 @@ def init(
     if cluster:
         if lake is not None:
             raise UsageError("a lace over a lake is only read, so there is nothing to replicate")
+        if learner and join is None:
+            raise UsageError("the first nodes of a cluster vote; --learner is for one that joins: --join")
+        if join is not None and nodes is None:
+            return _join_cluster(out, folder, join, listen, address, preset, wants_vote=not learner)
         return _init_cluster(out, folder, nodes, join, listen, address, preset)
-    if (nodes, join, listen, address) != (None,) * 4:
-        raise UsageError("--nodes, --join, --listen and --address are about a replicated lace: --cluster")
+    if (nodes, join, listen, address) != (None,) * 4 or learner:
+        raise UsageError("--nodes, --join, --learner, --listen and --address are about a replicated lace: --cluster")
     with Lace.create(folder, lake=lake) as lace:
         settings = lace.settings
     out.result(
@@ -135,8 +149,6 @@ def _init_cluster(
 
     if count is not None and (join is not None or address is not None):
         raise UsageError("with --nodes each node has an address of its own, and a new cluster is made")
-    if join is not None:
-        return _join_cluster(out, folder, join, listen, address, preset)
     folders, places = [folder], [listen or _LOOPBACK]
     if count is not None:
         folders = [folder / f"n{number}" for number in range(1, count + 1)]
@@ -158,7 +170,14 @@ def _init_cluster(
 
 
 def _join_cluster(
-    out: Output, folder: Path, token: str, listen: str | None, address: str | None, preset: str
+    out: Output,
+    folder: Path,
+    token: str,
+    listen: str | None,
+    address: str | None,
+    preset: str,
+    *,
+    wants_vote: bool,
 ) -> ExitCode:
     import asyncio
 
@@ -170,9 +189,11 @@ def _join_cluster(
 
     invitation = read_token(sys.stdin.readline().strip() if token == "-" else token)  # noqa: S105 -- no password
     check_preset(preset)
+    if invitation.has_lace is False:
+        raise UsageError(f"this token is of a cluster that keeps no lace: bobbin cluster join {folder} --token TOKEN")
     with prepared(folder):
         node = prepare_node(folder, listen=listen or _LOOPBACK, address=address)
-        known = asyncio.run(join_cluster(node, invitation, _JOIN_SECONDS))
+        known = asyncio.run(join_cluster(node, invitation, _JOIN_SECONDS, wants_vote=wants_vote))
     complete(node, invitation.cluster, known, preset=preset, more=SETTINGS)
     Lace.create(folder).close()
     value: dict[str, Json] = {"cluster": invitation.cluster.hex(), "nodes": [_value(node)]}

@@ -3,15 +3,24 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from bobbin.cli.cluster_token import Invitation, read_token, write_token
+from bobbin.cluster.identity import Identity
 from bobbin.records import tai
 from bobbin.records.record import Blob
+from bobbin.runtime.cluster_certificate import make
 from bobbin.store.lake.lake import Lake
 from tests.support.lake_tables import ingest, make_facts
 from tests.support.lakes import some_records
 from tests.unit.cli.command_line import Cli
 
 RECORDS = some_records(30, 3)
+
+
+TABLE_TOKEN = write_token(
+    Invitation(bytes(16), bytes(32), make(Identity(bytes([1]) * 32)).certificate, "tls:127.0.0.1:4795", has_lace=False)
+)
 
 
 def test_a_new_lace_has_its_files_and_no_key(tmp_path: Path, cli: Cli) -> None:
@@ -123,6 +132,18 @@ def test_a_replicated_lace_on_one_machine(tmp_path: Path, cli: Cli) -> None:
     assert (again.code, "already a lace" in again.err) == (2, True)
 
 
+def test_the_node_of_a_replicated_lace_is_not_served_without_it(tmp_path: Path, cli: Cli) -> None:
+    """It would vote and take snapshots, and know nothing of records."""
+    assert cli("init", tmp_path / "x", "--cluster").code == 0
+    served = cli("cluster", "serve", tmp_path / "x" / "cluster")
+    assert (served.code, f"bobbin serve {tmp_path / 'x'}" in served.err) == (2, True)
+    status = cli("cluster", "status", tmp_path / "x")
+    assert (status.code, f"there is {tmp_path / 'x' / 'cluster'}" in status.err) == (2, True)
+    lace_token = write_token(structs.replace(read_token(TABLE_TOKEN), has_lace=True))
+    joined = cli("cluster", "join", tmp_path / "y", "--token", lace_token)
+    assert (joined.code, "bobbin init" in joined.err, (tmp_path / "y").exists()) == (2, True, False)
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -131,6 +152,9 @@ def test_a_replicated_lace_on_one_machine(tmp_path: Path, cli: Cli) -> None:
         (["--cluster", "--lake", "somewhere"], "nothing to replicate"),
         (["--cluster", "--nodes", "3", "--join", "x"], "a new cluster is made"),
         (["--cluster", "--join", "no token"], "token"),
+        (["--cluster", "--join", TABLE_TOKEN], "bobbin cluster join"),
+        (["--cluster", "--learner"], "--join"),
+        (["--learner"], "--cluster"),
         (["--cluster", "--preset", "moon"], "preset"),
         (["--cluster", "--listen", "tcp:127.0.0.1:5000"], "TLS"),
         (["--cluster", "--nodes", "3", "--preset", "moon"], "preset"),
