@@ -15,7 +15,7 @@ from bobbin.errors import PeerError, ResourceError
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.reconnect import may_help
 from bobbin.runtime.rotation import Rotation
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import TransportError, WrongCertificate
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     @property
     def is_alarm(self) -> bool:
         """Whether somebody answers there who is not to be talked to, as opposed to nobody."""
-        return isinstance(self.error, NotAdmitted)
+        return isinstance(self.error, NotAdmitted | WrongCertificate)
 
     def __str__(self) -> str:
         """The address and its reason."""
