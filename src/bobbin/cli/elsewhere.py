@@ -148,7 +148,11 @@ class Elsewhere:
         while self._passed_over:
             failure = self._passed_over.popleft()
             # Nobody at an address is what the others are for; somebody else there is worth a look.
-            (out.warn if failure.is_alarm else out.note)(f"passed over: {failure}")
+            text = f"passed over: {failure}"
+            if failure.is_alarm:
+                out.warn(text)
+            else:
+                out.event({"event": "passed-over", "address": failure.address, "reason": str(failure.error)}, text)
 
     def connect(self, lace: "Lace", *, needs_policy: bool) -> "Connection":
         """The lace and this peer. Nothing is dialled yet."""

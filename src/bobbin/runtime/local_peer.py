@@ -85,6 +85,10 @@ class Books(Struct, frozen=True, kw_only=True):
     epoch: Epoch | None
     """None if no plan was agreed."""
 
+    def and_then(self, why: str) -> "Books":
+        """The same, where ``why`` is what has kept another link from going on."""
+        return structs.replace(self, result=structs.replace(self.result, detail=f"{self.result.detail}; {why}"))
+
 
 class Ran(Struct, frozen=True, kw_only=True):
     """Both sides when it is over."""

@@ -15,7 +15,7 @@ from bobbin.errors import PeerError, ResourceError
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.reconnect import may_help
 from bobbin.runtime.rotation import Rotation
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import TransportError, WrongCertificate
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     @property
     def is_alarm(self) -> bool:
         """Whether somebody answers there who is not to be talked to, as opposed to nobody."""
-        return isinstance(self.error, NotAdmitted)
+        return isinstance(self.error, NotAdmitted | WrongCertificate)
 
     def __str__(self) -> str:
         """The address and its reason."""
@@ -45,10 +45,12 @@ PassedOver: TypeAlias = Callable[[Failure], None]
 
 
 class NotReached(TransportError):
-    """None of a peer's addresses has led to it. Nothing was exchanged."""
+    """None of a peer's addresses that were tried has led to it. Nothing was exchanged."""
 
-    def __init__(self, failures: Sequence[Failure]) -> None:
-        super().__init__(_text(failures), retry=any(may_help(one.error) for one in failures))
+    def __init__(self, failures: Sequence[Failure], *, is_whole: bool = True) -> None:
+        """``is_whole`` says that no address was left out; else one that was may be up again soon."""
+        retry = not is_whole or any(may_help(one.error) for one in failures)
+        super().__init__(_text(failures, is_whole=is_whole), retry=retry)
         self.failures: Final = tuple(failures)
         """Each address that was tried, in that order."""
 
@@ -63,7 +65,8 @@ async def reach(
     """What the first successful ``attempt`` at an address gives, by its number, trying what is left of this round.
 
     Raises what was wrong when the round is over; the next call begins another one. With a single address that is its
-    own error. A ``UsageError`` ends it at once: no other address makes sense of what the caller asked for.
+    own error. Only a whole round can say that another one is no use (``may_help``). A ``UsageError`` ends it at once:
+    no other address makes sense of what the caller asked for.
     """
     failures: list[Failure] = []
     while True:
@@ -77,22 +80,27 @@ async def reach(
                 continue
             if len(addresses) == 1:
                 raise
-            raise _summed_up(failures) from error
+            raise _summed_up(failures, is_whole=len(failures) == len(addresses)) from error
         rotation.work()
         return reached
 
 
-def _summed_up(failures: Sequence[Failure]) -> PeerError | ResourceError:
-    errors = [one.error for one in failures]
-    answers = [error for error in errors if isinstance(error, PeerError)]
-    if len(answers) < len(errors):
-        return NotReached(failures)
+def _summed_up(failures: Sequence[Failure], *, is_whole: bool) -> PeerError | ResourceError:
+    """What happened at the addresses of a round, or of its rest.
+
+    The rest alone never says that trying again is no use: the address whose link was lost before is not among it.
+    """
+    answers = [one.error for one in failures if isinstance(one.error, PeerError)]
+    if len(answers) < len(failures):
+        return NotReached(failures, is_whole=is_whole)
+    text = _text(failures, is_whole=is_whole)
     # One that another attempt may mend says that another attempt makes sense.
     hopeful = next((error for error in answers if may_help(error)), None)
-    if hopeful is None:
-        return NotAdmitted(answers[0].code, _text(failures))
-    return PeerError(hopeful.code, _text(failures))
+    if hopeful is not None:
+        return PeerError(hopeful.code, text)
+    return (NotAdmitted if is_whole else PeerError)(answers[0].code, text)
 
 
-def _text(failures: Sequence[Failure]) -> str:
-    return f"no address leads to the peer: {_BETWEEN.join(map(str, failures))}"
+def _text(failures: Sequence[Failure], *, is_whole: bool) -> str:
+    which = "no address leads" if is_whole else "no other address leads"
+    return f"{which} to the peer: {_BETWEEN.join(map(str, failures))}"

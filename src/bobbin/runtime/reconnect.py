@@ -7,7 +7,8 @@ of use, and that has lasted. A peer that lets everybody in and ends the link soo
 A peer may have several addresses (``rotation``). Then a link that is lost is followed by the next address at once, and
 there is a wait only when none of them has led to the peer.
 
-What trying again cannot mend ends it: this side does not admit the peer, or asked for something that makes no sense.
+What trying again cannot mend ends it: this side does not admit the peer, or asked for something that makes no sense. Of
+several addresses all must have failed so, in one round.
 """
 
 import asyncio

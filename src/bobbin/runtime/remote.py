@@ -267,8 +267,8 @@ async def synchronise_remote(
 ) -> SyncReport:
     """Converge what both policies select, in rounds, each on a link of its own. ``recorder`` has the first one.
 
-    A link that does not come up is an error in the first round; after that, the account says what the others have done.
-    One that is lost is followed by one to the next address, and that does not count as another round.
+    A link that does not come up is an error in the first round; later the account says what was done, and its detail
+    why there is no more. A link that is lost is followed by one to the next address, which is not another round.
     """
     if not isinstance(manner.lifecycle, Bounded):
         raise UsageError("an exchange that stays open is followed, and has no account")
@@ -279,19 +279,20 @@ async def synchronise_remote(
     rotation = Rotation(len(peer.lines))
     books: list[Books] = []
     figures: list[dict[str, Figure]] = []
-    rounds = 0
-    while rounds < wishes.rounds and (rounds == 0 or _may_go_on(books[-1].result)):
+    rounds, moved = 0, False
+    while moved or (rounds < wishes.rounds and (rounds == 0 or _may_go_on(books[-1].result))):
         try:
             link = await reach(own, demanded, manner, rotation, clock=clock, observers=followers, recorder=recorder)
-        except (PeerError, ResourceError):
+        except (PeerError, ResourceError) as error:
             if not books:
                 raise
+            books[-1] = books[-1].and_then(str(error))
             break
         recorder = None
         books.append(await link.run())
         figures.append(link.figures())
-        if not (books[-1].result.reason in _GONE and rotation.move_on()):
-            rounds += 1
+        moved = books[-1].result.reason in _GONE and rotation.move_on()
+        rounds += not moved
     return _account(own, books, figures, wishes, clock)
 
 

@@ -22,6 +22,13 @@ class TransportError(ResourceError):
     """The way to a peer failed, or there is none. ``retry`` says whether trying again later makes sense."""
 
 
+class WrongCertificate(TransportError):
+    """Whoever answers shows another certificate than the pinned one. Nothing was said to it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, retry=False)
+
+
 class EndedByPeer(TransportError):
     """The other end has let go of the link, in order or by a reset, which is what becomes of bytes it did not read."""
 

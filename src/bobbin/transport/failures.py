@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import TransportError, WrongCertificate
 from bobbin.wire.address import Address
 
 # Codes of OpenSSL, x509_vfy.h.
@@ -48,6 +48,8 @@ _SYSTEM: Final[Mapping[int, tuple[str, bool]]] = MappingProxyType(
 def explain(address: Address, error: Exception, *, seconds: float | None = None) -> TransportError:
     """The error to raise for one that came up while dialling or listening."""
     why, retry = _reason(address, error, seconds)
+    if isinstance(error, WrongCertificate):
+        return WrongCertificate(f"{address}: {why}")
     return TransportError(f"{address}: {why}", retry=retry)
 
 

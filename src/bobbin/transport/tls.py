@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from bobbin.errors import UsageError
 from bobbin.transport import certificate as certificates
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import TransportError, WrongCertificate
 from bobbin.transport.certificate import CertificateError
 
 FINGERPRINT_SIZE: Final = 32
@@ -109,9 +109,8 @@ def binding_at_client(settings: TlsClient, connection: ssl.SSLObject) -> bytes:
         raise TransportError("the server has shown no certificate", retry=False)
     found = certificates.fingerprint_of(der)
     if settings.pin is not None and not hmac.compare_digest(found, settings.pin):
-        raise TransportError(
-            f"the certificate does not match the pin: it is {found.hex()}, expected was {settings.pin.hex()}",
-            retry=False,
+        raise WrongCertificate(
+            f"the certificate does not match the pin: it is {found.hex()}, expected was {settings.pin.hex()}"
         )
     return found
 

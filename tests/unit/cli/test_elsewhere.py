@@ -1,11 +1,12 @@
 """Who is meant by PEER, what is demanded of whoever answers, and under which terms."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bobbin.cli.elsewhere import Chosen, Demands, Elsewhere, find_elsewhere, find_folder
-from bobbin.cli.output import Output
+from bobbin.cli.output import Json, Output
 from bobbin.cli.sources import MissingFile
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import LARGE, Limits
@@ -14,7 +15,7 @@ from bobbin.policy.executables import BUDGETS
 from bobbin.records.signing import SigningKey
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.reaching import Failure
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import TransportError, WrongCertificate
 from tests.support.served import Served
 from tests.unit.cli.command_line import VERIFIER, Cli
 from tests.unit.cli.policy_texts import HIDE_ALL
@@ -141,7 +142,10 @@ def test_an_address_that_fails_is_passed_over_and_the_user_is_told(
     answer = cli("sync", folder, "hall")
     assert (answer.code, answer.err) == (0, f"passed over: {nobody}: refused; nothing listens there\n")
     assert node.addresses["tls"] in answer.lines[0]
-    assert cli("sync", folder, "hall", "--json").json["peer"] == node.addresses["tls"], "the one that was used"
+    answer = cli("sync", folder, "hall", "--json")
+    assert answer.json["peer"] == node.addresses["tls"], "the one that was used"
+    said = {"event": "passed-over", "address": nobody, "reason": f"{nobody}: refused; nothing listens there"}
+    assert json.loads(answer.err) == said
     cli("peers", "remove", folder, "hall")
     known("hall", nobody, "tcp:127.0.0.1:2")
     answer = cli("sync", folder, "hall")
@@ -154,16 +158,21 @@ def test_somebody_else_at_an_address_is_a_warning(folder: Path, ding: Path, node
     cli("peers", "add", folder, "hall", "--verifier", _OTHER, *places, "--policy", ding)
     there = find_elsewhere(folder, "hall", Demands(), Chosen())
     assert cli("sync", folder, "hall").code == 5, "one of them may come back"
-    for wrong in (NotAdmitted("wrong-peer", "somebody else answers"), TransportError("nobody", retry=True)):
+    for wrong in (
+        NotAdmitted("wrong-peer", "somebody else answers"),
+        WrongCertificate("another pin"),
+        TransportError("nobody", retry=True),
+    ):
         there.peer.passed_over(Failure(address="tls:a", error=wrong))
     told: list[tuple[str, str]] = []
     there.say_passed_over(_Telling(told))
     assert told == [
         ("warning", "passed over: tls:a: somebody else answers"),
-        ("note", "passed over: tls:a: nobody"),
+        ("warning", "passed over: tls:a: another pin"),
+        ("event", "passed over: tls:a: nobody"),
     ]
     there.say_passed_over(_Telling(told))
-    assert len(told) == 2, "each once"
+    assert len(told) == 3, "each once"
 
 
 class _Telling(Output):
@@ -173,8 +182,9 @@ class _Telling(Output):
         super().__init__(as_json=False)
         self._told = told
 
-    def note(self, text: str) -> None:
-        self._told.append(("note", text))
+    def event(self, value: Json, text: str) -> None:
+        del value
+        self._told.append(("event", text))
 
     def warn(self, text: str) -> None:
         self._told.append(("warning", text))

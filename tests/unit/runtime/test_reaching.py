@@ -9,14 +9,17 @@ import pytest
 from msgspec import structs
 
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
-from bobbin.interlace.limits import Service
+from bobbin.interlace.effects import Effect
+from bobbin.interlace.events import Event
+from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.reasons import Reason
 from bobbin.lace import Lace
 from bobbin.runtime.following import result_rule
 from bobbin.runtime.introduction import NotAdmitted, NotIntroduced, Refusal
 from bobbin.runtime.local_peer import Manner
+from bobbin.runtime.operations import Wishes
 from bobbin.runtime.reaching import Failure, NotReached, reach
-from bobbin.runtime.reconnect import Backoff, Lost, may_help
+from bobbin.runtime.reconnect import LASTING_SECONDS, Backoff, Lost, Once, keep, may_help
 from bobbin.runtime.remote import WRONG_PEER, Line, RemotePeer, expecting, follow_remote, synchronise_remote
 from bobbin.runtime.rotation import Rotation
 from bobbin.transport.base import TransportError
@@ -99,6 +102,45 @@ def test_the_error_is_of_the_family_of_what_happened(
     with pytest.raises(family) as failed:
         _Peer(*ends).reach(Rotation(2))
     assert may_help(failed.value) is helps, "whether another round makes sense"
+
+
+@pytest.mark.parametrize("error", [_WRONG, _PINNED])
+def test_the_rest_of_a_round_alone_never_says_that_trying_again_is_no_use(error: BobbinError) -> None:
+    """A link at the first address is lost, and only the second one is tried: the first may be up again soon."""
+    peer, rotation = _Peer(error, error), Rotation(2)
+    assert rotation.move_on()
+    with pytest.raises(BobbinError, match=r"^no other address leads to the peer: tls:b:2: ") as rest:
+        peer.reach(rotation)
+    assert may_help(rest.value)
+    with pytest.raises(BobbinError, match=r"^no address leads to the peer: tls:a:1: .* · tls:b:2: ") as whole:
+        peer.reach(rotation)
+    assert not may_help(whole.value)
+    assert peer.tried == [1, 0, 1]
+
+
+@pytest.mark.parametrize("error", [_WRONG, _PINNED])
+def test_keeping_a_link_outlives_a_stranger_at_the_other_address(error: BobbinError) -> None:
+    """The peer at the first address reboots twice; then somebody else answers there as well, and that ends it."""
+    ends = iter([None, error, _DOWN, error, None, error, error, error])
+    tried: list[int] = []
+    rotation = Rotation(2)
+
+    async def attempt(at: int) -> int:
+        tried.append(at)
+        if (end := next(ends)) is not None:
+            raise end
+        return at
+
+    async def once() -> Once:
+        await reach(attempt, _ADDRESSES[:2], rotation)
+        return Once(was_good=True, why="link-lost", seconds=LASTING_SECONDS)
+
+    async def sleep(seconds: float) -> None:
+        del seconds
+
+    with pytest.raises(BobbinError, match="no address leads to the peer"):
+        asyncio.run(keep(once, backoff=Backoff(), rotation=rotation, sleep=sleep))
+    assert tried == [0, 1, 0, 1, 0, 1, 0, 1]
 
 
 def test_what_the_caller_did_wrong_is_not_tried_elsewhere() -> None:
@@ -211,6 +253,46 @@ def test_an_exchange_whose_link_is_lost_goes_on_at_the_next_address(laces: tuple
 
     _run(work)
     assert names(app) == names(server)
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_later_round_goes_on_at_the_next_address_too(laces: tuple[Lace, Lace], *, is_down: bool) -> None:
+    """The first round ends by a limit; the link of the second one is lost before it has moved anything."""
+    app, server = laces
+    for number in range(4):
+        server.put_record(plex(f"links/{number}", b"x" * 5_000))
+
+    async def work() -> None:
+        limits, service = Limits(max_loop_iterations=2), Service(chunk_records_max=1)
+        nodes = [Responder(server.participant(GROUP_U), service=service) for _ in range(2)]
+        nodes[1].is_down = is_down
+
+        def lose(event: Event, effects: tuple[Effect, ...]) -> None:
+            del event, effects
+            if nodes[0].dials == 2:
+                nodes[0].streams[1].lose()
+
+        report = await synchronise_remote(
+            app.participant(GROUP_U),
+            _by(*nodes),
+            manner=Manner(limits=limits, service=Service(request_records_max=1)),
+            wishes=Wishes(rounds=9),
+            observers=[lose],
+        )
+        first, second, *others = report.rounds
+        assert first.limit is not None
+        assert (second.reason, second.received) == (Reason.LINK_LOST, frozenset())
+        assert nodes[0].dials == 2
+        if is_down:
+            assert not others
+            assert second.detail.endswith("; no other address leads to the peer: tls:n2: nobody listens there")
+        else:
+            assert report.fixed_point
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
+    assert (names(app) == names(server)) is not is_down
 
 
 def test_a_following_goes_on_at_the_next_address_without_a_wait(laces: tuple[Lace, Lace]) -> None:

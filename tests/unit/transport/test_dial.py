@@ -13,7 +13,7 @@ from msgspec import structs
 
 from bobbin.errors import UsageError
 from bobbin.transport import certificate, tcp
-from bobbin.transport.base import ByteStream, Listener, Route, TransportError
+from bobbin.transport.base import ByteStream, Listener, Route, TransportError, WrongCertificate
 from bobbin.transport.dial import InsecureRoute, dial
 from bobbin.transport.listen import listen
 from bobbin.transport.tls import TlsClient, TlsServer
@@ -166,6 +166,7 @@ def test_a_certificate_that_nobody_vouches_for(server: TlsServer) -> None:
 
 def test_a_certificate_that_is_not_the_pinned_one(server: TlsServer) -> None:
     error = _fail_tls(server, TlsClient(pin=bytes(32)))
+    assert isinstance(error, WrongCertificate)
     assert "does not match the pin" in str(error)
     assert not error.retry
 
