@@ -313,6 +313,10 @@ class Operations:
                 if after is not None:
                     return Done(request.number, self._node.state.index)
                 return Rejected(request.number, NOT_ALLOWED, "the key that is to be replaced is no operator's")
+            if before.member is not None and before.member not in self._node.configuration.members:
+                return Rejected(
+                    request.number, NOT_ALLOWED, "the node of this operator is out, and its key goes with it"
+                )
             wanted = msgspec.structs.replace(before, certificate=request.certificate)
             if new == old or new in self._table.keys or after not in (None, wanted):
                 return Rejected(request.number, NOT_ALLOWED, "the new key is known already")
@@ -432,8 +436,9 @@ class Operations:
             if caller.rights is Rights.JOIN:
                 # Whoever was cut off while it was taken in may try again, until it has been.
                 is_over |= caller.member in members and caller.member not in self._adding
-            elif caller.member in gone:
-                is_over = True
+            elif caller.member is not None:
+                # By the configuration, and not by who else goes now: a key that was renewed meanwhile goes as well.
+                is_over |= caller.member not in members and caller.member not in self._adding
             if is_over:
                 commands.append(delete_entry(caller_key(caller.certificate)))
         return commands

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import msgspec
 import pytest
@@ -325,6 +325,32 @@ def test_a_key_is_renewed_by_operators_and_for_operators_and_with_a_new_one(tmp_
                     await itself.renew(_NEW.certificate, replaces=OPERATOR.certificate)
             assert leader.directory == before
             assert not leader.operations._using
+
+    asyncio.run(run())
+
+
+def test_a_key_that_was_renewed_while_its_node_was_put_out_goes_as_well(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            await until(lambda: leader.state.says_who_is_known)
+            node = _NEW.identity.node
+
+            def entry(own: Credentials) -> bytes:
+                caller = Caller(certificate=own.certificate, rights=Rights.OPERATOR, member=node)
+                return put_entry(caller_key(own.certificate), msgspec.msgpack.encode(caller))
+
+            # As a renewal leaves it whose entries come after those that put out the node and the key before.
+            await leader.operations._do([entry(_identity(7))])
+            await until(lambda: _identity(7).certificate not in leader.state.own_directory.callers)
+            assert OPERATOR.certificate in leader.directory.callers
+            # And before it is tidied up, nobody gets another key for it.
+            with patch.object(leader.operations, "tidy"):
+                await leader.operations._do([entry(_identity(7))])
+                async with ClusterClient(nodes.known, own=_identity(7), seconds=5) as client:
+                    with pytest.raises(NotAccepted, match="the node of this operator is out"):
+                        await client.renew(_identity(8).certificate, replaces=_identity(7).certificate)
+            assert _identity(8).certificate not in leader.directory.callers
 
     asyncio.run(run())
 
