@@ -12,7 +12,7 @@ import pytest
 
 from bobbin.cluster.names import NodeId
 from bobbin.config.cluster import read_folder
-from bobbin.config.rotation import next_file
+from bobbin.config.rotation import next_file, prepare_key, prepared_key
 from tests.end_to_end.cluster_processes import PATIENCE_SECONDS, join, processes, same_roots, settle
 from tests.end_to_end.command import COMMAND, bobbin, environment
 
@@ -64,11 +64,16 @@ def test_a_rotation_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -
         for process in nodes.running.values():
             process.send_signal(signal.SIGSTOP)
         command = [*COMMAND, "cluster", "rotate", str(folder), "--seconds", "60"]
-        # Prepared as if it had been killed after its first step: the cluster would have to answer for more.
+        # As one leaves it that was killed after its first step; then one that finds this, and that nobody answers.
+        made = prepare_key(folder / "node.key")
         killed = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(1)
+        assert killed.poll() is None, "it waits for an answer"
         killed.kill()
         killed.wait()
+        left = prepared_key(folder / "node.key")
+        assert left is not None
+        assert (left.certificate, read_folder(folder).own.certificate) == (made.certificate, before.own.certificate)
         for process in nodes.running.values():
             process.send_signal(signal.SIGCONT)
         for wait in (0.35, 0.45, 0.55, 0.65, 0.75):
@@ -80,7 +85,7 @@ def test_a_rotation_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -
         finished = bobbin("cluster", "rotate", folder, "--json", "--seconds", "60")
         assert finished.code == 0, finished.err
         after = read_folder(folder)
-        assert json.loads(finished.out)["key"] == after.own.identity.node != before.own.identity.node
+        assert json.loads(finished.out)["key"] == after.own.identity.node == made.identity.node
         assert not os.path.lexists(next_file(folder / "node.key"))
         nodes.kill(folder)
         nodes.start(folder)

@@ -58,9 +58,10 @@ def rotate_node(folder: Path, *, seconds: float) -> Rotated:
         own, member = asyncio.run(_find(read, prepared, seconds))
         if prepared is None and own.certificate == member.next_certificate:
             return Rotated(read.node, own.identity.node)
-        if prepared is None or member.certificate != prepared.certificate:
+        if prepared is None or prepared.certificate not in member.certificates:
             prepared = rotation.prepare_key(file)
-            asyncio.run(_announce(read, own, prepared, member.address, seconds))
+            # Never under the key that is announced: that would say that the node uses it, and put out the one it has.
+            asyncio.run(_announce(read, prepared, member.address, seconds))
         rotation.keep_seat(read.layout, read.node)
         rotation.switch_key(file)
         return Rotated(read.node, prepared.identity.node, asyncio.run(_silent(read, own)))
@@ -106,11 +107,9 @@ async def _silent(read: "NodeFolder", own: "Credentials") -> tuple[NodeId, ...]:
         return tuple(node for node, answer in zip(others, answers, strict=True) if isinstance(answer, BaseException))
 
 
-async def _announce(
-    read: "NodeFolder", own: "Credentials", prepared: "Credentials", address: str, seconds: float
-) -> None:
+async def _announce(read: "NodeFolder", prepared: "Credentials", address: str, seconds: float) -> None:
     """Have the cluster commit that another key counts for the node as well."""
-    async with ClusterClient(read.known, own=own, seconds=seconds) as client:
+    async with ClusterClient(read.known, own=read.own, seconds=seconds) as client:
         known = await client.add(prepared.certificate, address)
     if known.directory.member_of(prepared.certificate) != read.node:
         raise ResourceError("the cluster has not taken the new key; do it again", retry=True)

@@ -48,24 +48,31 @@ async def join_cluster(
 ) -> "KnownMembers":
     """Have a node taken in by those that are known; returns who is known then. Without ``wants_vote`` it listens.
 
-    Raises ``TokenRefused`` and ``NotAccepted``, and then nothing was done; else ``Undecided``.
+    Raises ``TokenRefused`` and ``NotAccepted``, and then nothing was done; else ``Undecided``, also where the cluster
+    has put it off until time was up: it may be at an earlier attempt.
     """
     from bobbin.cluster.identity import Identity
     from bobbin.runtime import cluster_certificate
+    from bobbin.wire.cluster.client import Joined, Members
 
     invited = cluster_certificate.make(Identity(invitation.seed))
     failures: list[ResourceError] = []
+    is_sent = False
     # Under its own name where an earlier attempt got through and its answer did not: the invitation is used up then.
     for own in (invited, node.own):
         try:
             async with ClusterClient(invitation.known(via), own=own, seconds=seconds) as client:
+                # How a channel ends does not tell what became of a request. So the first one changes nothing: where
+                # that gets no answer, the node has not been named to the cluster.
+                await client.ask(Joined, Members, anywhere=True)
+                is_sent = True
                 return await client.add(
                     node.own.certificate, node.address, node.operator.certificate, wants_vote=wants_vote
                 )
         except ResourceError as error:
             failures.append(error)
-    if all(isinstance(one, ClosedByNode) for one in failures):
+    if not is_sent and all(isinstance(one, ClosedByNode) for one in failures):
         raise TokenRefused(invitation, time.time_ns() // 1_000_000) from failures[0]
-    if isinstance(failures[0], NotAccepted):
+    if isinstance(failures[0], NotAccepted) and not failures[0].retry:
         raise failures[0]
     raise Undecided(failures[0]) from failures[0]

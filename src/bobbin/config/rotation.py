@@ -63,12 +63,20 @@ def prepare_key(file: Path) -> Credentials:
 
 
 def switch_key(file: Path) -> None:
-    """Let the prepared key take the place of the one in ``file``, durably; nothing if there is none."""
-    real = file.resolve()
+    """Let the prepared key take the place of the one in ``file``, durably; nothing if there is none.
+
+    It gets the owner of that one, too: where root changes the key of a node, the node still has to read it.
+    """
+    real, prepared = file.resolve(), next_file(file)
     try:
-        next_file(file).replace(real)
+        descriptor = os.open(prepared, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
+    try:
+        _keep_owner(descriptor, real.stat())
+    finally:
+        os.close(descriptor)
+    prepared.replace(real)
     durable.sync_folder(real.parent)
 
 
@@ -80,10 +88,17 @@ def keep_seat(layout: ClusterLayout, seat: NodeId) -> None:
     if "seat" in before:
         return
     changed = _with_line(text, f'seat = "{seat}"', {**before, "seat": seat})
-    mode = stat.S_IMODE(file.stat().st_mode)
+    status = file.stat()
     with durable.replacing(file) as stream:
-        os.fchmod(stream.fileno(), mode)
+        _keep_owner(stream.fileno(), status)
+        os.fchmod(stream.fileno(), stat.S_IMODE(status.st_mode))
         stream.write(changed.encode())
+
+
+def _keep_owner(descriptor: int, status: os.stat_result) -> None:
+    """Give a file to whom another one belongs, where that is allowed; whoever is not root mostly owns both."""
+    with suppress(PermissionError):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
 
 
 def _with_line(text: str, line: str, wanted: dict[str, object]) -> str:

@@ -143,8 +143,6 @@ class _Connection:
             return
         try:
             self._stream.outgoing.put(frame(messages.encode_requests(requests)))
-        except EndedByPeer:
-            self._break(ClosedByNode())
         except TransportError as error:
             self._break(error)
 
@@ -164,8 +162,6 @@ class _Connection:
         try:
             await self._stream.pour(take)
             self._break(ClosedByNode())
-        except EndedByPeer:
-            self._break(ClosedByNode())
         except TransportError as error:
             self._break(error)
         except PeerError as error:
@@ -175,7 +171,7 @@ class _Connection:
 
     def _break(self, error: TransportError) -> None:
         if self._broken is None:
-            self._broken = error
+            self._broken = ClosedByNode() if isinstance(error, EndedByPeer) else error
         self._watch.cancel()
         waiting = list(self._open.values())
         self._open.clear()

@@ -39,7 +39,7 @@ from bobbin.runtime.cluster_members import (
     member_key,
 )
 from bobbin.runtime.cluster_port import Port
-from bobbin.runtime.cluster_requests import INVALID, NOT_ALLOWED, TOO_FEW, Gathered, NotDone, Requests
+from bobbin.runtime.cluster_requests import HALF_SO, INVALID, NOT_ALLOWED, TOO_FEW, Gathered, NotDone, Requests
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State, commands_of, delete_entry, put_entry
 from bobbin.wire.cluster.client import (
@@ -61,6 +61,7 @@ _RETRY_SECONDS: Final = 0.05
 """Between attempts while something else is under way."""
 _NOTHING: Final = RESERVED + b"nothing"
 """A key that is never set."""
+_NOT_ITS_KEY: Final = "an operator renews its own key alone"
 
 
 class Leading(Protocol):
@@ -153,7 +154,7 @@ class Operations:
                     case Invite():
                         answer = await self._invite(request)
                     case Renew():
-                        answer = await self._renew(request)
+                        answer = await self._renew(port, request)
                     case Replace():
                         answer = await self._replace(request)
         except NotDone as error:
@@ -247,12 +248,15 @@ class Operations:
             return "the operator's key is known already"
         return None
 
-    @staticmethod
-    def _wanted(present: Member | None, request: Add, shown: bytes | None) -> Member:
+    def _wanted(self, present: Member | None, request: Add, shown: bytes | None) -> Member:
         """What is to stand in the table about a node."""
+        wants_vote = not isinstance(request, AddListener)
         if present is None:
-            wants_vote = not isinstance(request, AddListener)
             return Member(certificate=request.certificate, address=request.address, wants_vote=wants_vote)
+        if request.operator and present.node not in self._node.configuration.voters:
+            # Whoever names an operator joins, perhaps once more and otherwise than before. A node that only tells where
+            # it is, or of another key, does not.
+            present = msgspec.structs.replace(present, wants_vote=wants_vote)
         if request.certificate == present.certificate:
             # The key that is in use; one that was announced is still to come.
             return msgspec.structs.replace(present, address=request.address)
@@ -295,9 +299,15 @@ class Operations:
             self._using.discard(public)
         return Done(request.number, self._node.state.index)
 
-    async def _renew(self, request: Renew) -> Answer:
-        """The new key first, then without the old one: whatever is cut off in between is finished by asking again."""
+    async def _renew(self, port: Port, request: Renew) -> Answer:
+        """The new key first, then without the old one: whatever is cut off in between is finished by asking again.
+
+        By the operator whose key it is, under either of the two, or at the socket of the node that it belongs to.
+        """
         new, old = (cluster_certificate.public_key(one) for one in (request.certificate, request.replaces))
+        shown = None if port.certificate is None else cluster_certificate.public_key(port.certificate)
+        if shown not in (None, new, old):
+            return Rejected(request.number, NOT_ALLOWED, _NOT_ITS_KEY)
         if self._node.role is not Role.LEADER:
             return self._not_leading(request.number)
         if {new, old} & self._using:
@@ -313,6 +323,12 @@ class Operations:
                 if after is not None:
                     return Done(request.number, self._node.state.index)
                 return Rejected(request.number, NOT_ALLOWED, "the key that is to be replaced is no operator's")
+            if shown is None and before.member not in (None, self._node.node):
+                return Rejected(request.number, NOT_ALLOWED, _NOT_ITS_KEY)
+            if before.member is not None and before.member not in self._node.configuration.members:
+                return Rejected(
+                    request.number, NOT_ALLOWED, "the node of this operator is out, and its key goes with it"
+                )
             wanted = msgspec.structs.replace(before, certificate=request.certificate)
             if new == old or new in self._table.keys or after not in (None, wanted):
                 return Rejected(request.number, NOT_ALLOWED, "the new key is known already")
@@ -337,6 +353,8 @@ class Operations:
                 return Done(request.number, self._node.state.index)
             if self._node.role is not Role.LEADER:
                 return self._not_leading(request.number)
+            if (coming, going) != (additions, removals):
+                return Rejected(request.number, HALF_SO, _half_so(additions - coming, removals - going))
             if (why := self._why_not_replace(coming, going, voters)) is not None:
                 return Rejected(request.number, why[0], why[1])
             event = JointChange(self._requests.next_request(), tuple(sorted(coming)), tuple(sorted(going)))
@@ -432,8 +450,9 @@ class Operations:
             if caller.rights is Rights.JOIN:
                 # Whoever was cut off while it was taken in may try again, until it has been.
                 is_over |= caller.member in members and caller.member not in self._adding
-            elif caller.member in gone:
-                is_over = True
+            elif caller.member is not None:
+                # By the configuration, and not by who else goes now: a key that was renewed meanwhile goes as well.
+                is_over |= caller.member not in members and caller.member not in self._adding
             if is_over:
                 commands.append(delete_entry(caller_key(caller.certificate)))
         return commands
@@ -447,6 +466,12 @@ class Operations:
             if member is not None and member.wants_vote and lag is not None and lag <= self._lag_max:
                 return node
         return None
+
+
+def _half_so(voting: set[NodeId], out: set[NodeId]) -> str:
+    """A joint change is made as a whole, so somebody else has made this part; the rest would change how many vote."""
+    parts = [*(f"{node} votes already" for node in sorted(voting)), *(f"{node} is out already" for node in sorted(out))]
+    return f"{', '.join(parts)}, by another change; see what is left, and promote or remove it by itself"
 
 
 def _operator(request: Add, node: NodeId) -> Caller:

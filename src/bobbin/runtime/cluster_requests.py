@@ -51,6 +51,8 @@ TIMED_OUT: Final = "timed-out"
 STOPPING: Final = "stopping"
 TOO_FEW: Final = "too-few"
 """Of those who would vote after a change, too few answer now."""
+HALF_SO: Final = "half-so"
+"""Of a change that is made as a whole, a part is so already, by another one."""
 _PROPOSAL_MAX: Final = 1_000
 """Writes of one proposal, which the machine takes or refuses: what has room must not fall with what has none."""
 

@@ -302,7 +302,9 @@ class FlowStream:
 
 def _failure(why: Exception) -> TransportError:
     text = f"the link broke: {why}"
-    return EndedByPeer(text) if isinstance(why, ConnectionResetError) else TransportError(text, retry=True)
+    # A pipe is broken where the reset came before this side wrote.
+    is_peers = isinstance(why, ConnectionResetError | BrokenPipeError)
+    return EndedByPeer(text) if is_peers else TransportError(text, retry=True)
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

@@ -17,6 +17,7 @@ from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
 from bobbin.runtime.cluster_members import Directory, KnownMembers, Member
 from bobbin.runtime.cluster_node import ClusterNode
+from bobbin.transport.base import TransportError
 from tests.support.clusters import free_ports, served_folder, until
 
 pytestmark = pytest.mark.slow
@@ -141,6 +142,28 @@ def test_a_kill_at_any_step_leaves_a_node_with_a_key_and_is_made_up_for(
         assert prepared.identity.node == key, "the key that was made is the one that is used"
     if is_done and step == "switch_key":
         assert left.own.identity.node == key, "it was finished already"
+
+
+def test_a_new_key_that_was_announced_is_not_announced_under_itself(
+    folder: Path, running: ClusterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count as said by the node, which still runs with the old one and would be put out by that."""
+    before = read_folder(folder)
+    _killed(monkeypatch, ClusterClient, "add", is_done=True, do=lambda: rotate_node(folder, seconds=10))
+    real, asked = ClusterClient.members, 0
+
+    async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise TransportError("nobody answered in time", retry=True)
+        return await real(self, node)
+
+    monkeypatch.setattr(ClusterClient, "members", members)
+    done = rotate_node(folder, seconds=5)
+    after = read_folder(folder)
+    assert done.key == after.own.identity.node
+    assert _member(running).certificates == (before.own.certificate, after.own.certificate)
 
 
 def test_a_switch_that_was_forgotten_by_the_disk_is_made_again(folder: Path) -> None:

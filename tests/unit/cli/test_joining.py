@@ -7,7 +7,11 @@ import pytest
 
 from bobbin.cli.cluster_token import Invitation
 from bobbin.cli.joining import TokenRefused, Undecided, join_cluster, prepared
+from bobbin.cluster.raft.effects import Why
 from bobbin.config.cluster import NewNode, create_cluster, prepare
+from bobbin.errors import ResourceError
+from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted
+from bobbin.wire.cluster.client import Rejected
 from tests.support.clusters import free_ports, served_folder, until
 
 
@@ -35,6 +39,47 @@ def test_where_nobody_answers_the_keys_stay_for_the_next_time(tmp_path: Path) ->
     with pytest.raises(Undecided, match="again with the same folder"):
         _join(tmp_path / "there", two, _invitation(first), 0.3)
     assert (tmp_path / "there" / "node.key").exists()
+
+
+@pytest.mark.parametrize("error", [ClosedByNode(), NotAccepted(Rejected(1, Why.CHANGE_PENDING.value, "under way"))])
+def test_keys_that_were_named_to_the_cluster_stay_however_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: ResourceError
+) -> None:
+    """The request was sent, and perhaps done; a node that has not heard of that yet refuses both names."""
+    one, two = free_ports(2)
+    first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
+    asked: list[bytes] = []
+
+    async def ask(self: ClusterClient, *_: object, **__: object) -> None:
+        del self
+        if asked:
+            raise ClosedByNode
+
+    async def add(self: ClusterClient, certificate: bytes, *_: object, **__: object) -> None:
+        del self
+        asked.append(certificate)
+        raise error
+
+    monkeypatch.setattr(ClusterClient, "ask", ask)
+    monkeypatch.setattr(ClusterClient, "add", add)
+    with pytest.raises(Undecided, match="again with the same folder"):
+        _join(tmp_path / "there", two, _invitation(first), 0.3)
+    assert len(asked) == 1
+    assert (tmp_path / "there" / "node.key").exists()
+
+
+def test_what_is_refused_for_good_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = free_ports(2)
+    first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
+
+    async def ask(self: ClusterClient, *_: object, **__: object) -> None:
+        del self
+        raise NotAccepted(Rejected(1, "not-allowed", "no"))
+
+    monkeypatch.setattr(ClusterClient, "ask", ask)
+    with pytest.raises(NotAccepted):
+        _join(tmp_path / "there", two, _invitation(first), 0.3)
+    assert not (tmp_path / "there").exists()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Another key: what happens on the disk."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -124,3 +125,42 @@ def test_one_command_changes_keys_at_a_time(tmp_path: Path) -> None:
     assert caught.value.retry
     with changing_keys(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_files_that_are_changed_stay_with_their_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_allowed: bool
+) -> None:
+    """Root changes the key of a node that runs as somebody else."""
+    layout = _folder(tmp_path / "n")
+    given: list[tuple[int, int, int]] = []
+
+    def fchown(descriptor: int, user: int, group: int) -> None:
+        if not is_allowed:
+            raise PermissionError
+        given.append((os.fstat(descriptor).st_ino, user, group))
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    prepare_key(layout.node_key)
+    key, settings = layout.node_key.stat(), layout.settings.stat()
+    keep_seat(layout, _SEAT)
+    switch_key(layout.node_key)
+    wanted = [
+        (layout.settings.stat().st_ino, settings.st_uid, settings.st_gid),
+        (layout.node_key.stat().st_ino, key.st_uid, key.st_gid),
+    ]
+    assert given == (wanted if is_allowed else [])
+    assert read_folder(layout.folder).node == _SEAT
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_gives_the_files_back(tmp_path: Path) -> None:
+    layout = _folder(tmp_path / "n")
+    for file in (layout.node_key, layout.settings):
+        os.chown(file, 12_345, 12_346)
+    prepare_key(layout.node_key)
+    keep_seat(layout, _SEAT)
+    switch_key(layout.node_key)
+    for file in (layout.node_key, layout.settings):
+        assert (file.stat().st_uid, file.stat().st_gid) == (12_345, 12_346)
+    assert layout.node_key.stat().st_mode & 0o077 == 0

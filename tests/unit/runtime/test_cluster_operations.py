@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import msgspec
 import pytest
@@ -64,6 +64,25 @@ def test_a_node_is_taken_in_once_and_again_without_harm(tmp_path: Path) -> None:
                 await until(lambda: node not in leader.directory.members)
                 assert _GUEST.certificate not in leader.directory.callers
                 assert OPERATOR.certificate in leader.directory.callers
+
+    asyncio.run(run())
+
+
+def test_whether_a_node_is_to_vote_is_said_by_the_last_that_took_it_in(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client() as client:
+                for wants_vote in (True, False, True, False):
+                    known = await client.add(
+                        _NEW.certificate, "tls:127.0.0.1:1", _GUEST.certificate, wants_vote=wants_vote
+                    )
+                    assert known.directory.members[_NEW.identity.node].wants_vote is wants_vote
+            assert leader.configuration.learners == (_NEW.identity.node,)
+            # As the node does by itself when it has moved: it does not come to vote by that.
+            async with ClusterClient(nodes.known, own=_NEW, seconds=5) as itself:
+                known = await itself.add(_NEW.certificate, "tls:127.0.0.1:2")
+            assert not known.directory.members[_NEW.identity.node].wants_vote
 
     asyncio.run(run())
 
@@ -307,7 +326,7 @@ def test_a_key_is_renewed_by_operators_and_for_operators_and_with_a_new_one(tmp_
                 with pytest.raises(NotAccepted, match="for joining"):
                     await guest.renew(_NEW.certificate, replaces=OPERATOR.certificate)
             before = leader.directory
-            async with nodes.client(seconds=5) as client:
+            async with ClusterClient(nodes.known, socket=nodes.places[0].folder / "node.sock", seconds=5) as client:
                 for certificate, replaces, why in (
                     (_NEW.certificate, _identity(9).certificate, "is no operator's"),
                     (_NEW.certificate, node.certificate, "is no operator's"),
@@ -325,6 +344,54 @@ def test_a_key_is_renewed_by_operators_and_for_operators_and_with_a_new_one(tmp_
                     await itself.renew(_NEW.certificate, replaces=OPERATOR.certificate)
             assert leader.directory == before
             assert not leader.operations._using
+
+    asyncio.run(run())
+
+
+def test_an_operator_renews_its_own_key_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            async with nodes.client(seconds=5) as client:
+                await client.add(_NEW.certificate, "tls:127.0.0.1:1", _GUEST.certificate)
+                before = leader.directory
+                with pytest.raises(NotAccepted, match="its own key alone"):
+                    await client.renew(_identity(8).certificate, replaces=_GUEST.certificate)
+            async with ClusterClient(nodes.known, socket=nodes.places[0].folder / "node.sock", seconds=5) as client:
+                # Whoever comes here is the operator of this node, and not of the other.
+                with pytest.raises(NotAccepted, match="its own key alone"):
+                    await client.renew(_identity(8).certificate, replaces=_GUEST.certificate)
+                assert leader.directory == before
+                await client.renew(_identity(9).certificate, replaces=OPERATOR.certificate)
+            async with nodes.client(own=_GUEST, seconds=5) as client:
+                await client.renew(_identity(8).certificate, replaces=_GUEST.certificate)
+            await until(lambda: set(leader.directory.callers) == {_identity(8).certificate, _identity(9).certificate})
+
+    asyncio.run(run())
+
+
+def test_a_key_that_was_renewed_while_its_node_was_put_out_goes_as_well(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            await until(lambda: leader.state.says_who_is_known)
+            node = _NEW.identity.node
+
+            def entry(own: Credentials) -> bytes:
+                caller = Caller(certificate=own.certificate, rights=Rights.OPERATOR, member=node)
+                return put_entry(caller_key(own.certificate), msgspec.msgpack.encode(caller))
+
+            # As a renewal leaves it whose entries come after those that put out the node and the key before.
+            await leader.operations._do([entry(_identity(7))])
+            await until(lambda: _identity(7).certificate not in leader.state.own_directory.callers)
+            assert OPERATOR.certificate in leader.directory.callers
+            # And before it is tidied up, nobody gets another key for it.
+            with patch.object(leader.operations, "tidy"):
+                await leader.operations._do([entry(_identity(7))])
+                async with ClusterClient(nodes.known, own=_identity(7), seconds=5) as client:
+                    with pytest.raises(NotAccepted, match="the node of this operator is out"):
+                        await client.renew(_identity(8).certificate, replaces=_identity(7).certificate)
+            assert _identity(8).certificate not in leader.directory.callers
 
     asyncio.run(run())
 
@@ -411,6 +478,29 @@ def test_whoever_leads_is_replaced_too_and_two_at_once(tmp_path: Path) -> None:
             after = await nodes.elected()
             assert after.configuration.members == tuple(sorted(place.id for place in nodes.places if place.node))
             await until(lambda: len(after.directory.members) == 3)
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_one_node_is_replaced_by_one_node_also_where_two_ask_for_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            dead = next(place for place in nodes.places if place.node is not leader)
+            await nodes.stop(dead)
+            new = [await _listener(nodes, tmp_path, number) for number in (4, 5)]
+            for place in new:
+                await _caught_up(nodes, place)
+            async with nodes.client() as one, nodes.client() as two:
+                answers = await asyncio.gather(
+                    *(client.replace([place.id], [dead.id]) for client, place in zip((one, two), new, strict=True)),
+                    return_exceptions=True,
+                )
+            (refused,) = (answer for answer in answers if answer is not None)
+            assert isinstance(refused, NotAccepted)
+            assert f"{dead.id} is out already, by another change" in str(refused)
+            assert len(leader.configuration.voters) == 3
 
     asyncio.run(run())
 

@@ -88,10 +88,11 @@ def test_a_read_is_bounded_even_if_the_socket_gives_more() -> None:
     _run(test)
 
 
-def test_what_came_before_a_break_is_read_before_it_is_told() -> None:
+@pytest.mark.parametrize("kind", [ConnectionResetError, BrokenPipeError])
+def test_what_came_before_a_break_is_read_before_it_is_told(kind: type[OSError]) -> None:
     async def test(flow: Flow, _: _Socket) -> None:
         flow.data_received(b"before")
-        flow.connection_lost(ConnectionResetError("reset"))
+        flow.connection_lost(kind("reset"))
         assert await flow.read() == b"before"
         for _turn in range(2):
             with pytest.raises(EndedByPeer, match="the link broke: reset") as found:

@@ -1,7 +1,8 @@
 """``bobbin cluster transfer``, ``remove``, ``promote`` and ``replace``: who leads, who votes, who belongs."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from bobbin.cluster.names import NodeId
     from bobbin.config.cluster import NodeFolder
     from bobbin.runtime.cluster_client import ClusterClient
+    from bobbin.runtime.cluster_members import Directory
+
+_WHOLE_ID: Final = re.compile("[0-9a-fA-F]{32}")
 
 TheNode = Annotated[
     str,
@@ -88,7 +92,8 @@ def cluster_replace(
 
     The old nodes need not run, and whoever leads may be one of them. It waits, for --seconds, until the new ones have
     caught up. Until it is done a majority of the old voters and one of the new ones are needed for every write, and
-    afterwards the certificates of the old nodes open no channel any more. If this is cut off, do it again.
+    afterwards the certificates of the old nodes open no channel any more. If this is cut off, do it again, and
+    name an old node that is not known any more by its whole id.
 
     Example: bobbin cluster replace here 5f1c 9ab2
     """
@@ -100,7 +105,7 @@ def cluster_replace(
         if len(nodes) % 2:
             raise UsageError("nodes are replaced by twos: OLD NEW, and perhaps another OLD NEW")
         directory = (await client.members()).directory
-        found = [find_node(node, directory) for node in nodes]
+        found = [_meant(node, directory) for node in nodes]
         if len(set(found)) != len(found):
             raise UsageError("each node is named once")
         await client.replace(found[1::2], found[::2])
@@ -116,6 +121,13 @@ def cluster_replace(
         *(f"replaced {old} by {new}" for old, new in pairs),
     )
     return ExitCode.OK
+
+
+def _meant(text: str, directory: "Directory") -> "NodeId":
+    """The node that a text means. A whole id may be that of one that is gone, as where this was done before."""
+    from bobbin.cluster.names import NodeId
+
+    return NodeId(text.lower()) if _WHOLE_ID.fullmatch(text) else find_node(text, directory)
 
 
 def _changed(

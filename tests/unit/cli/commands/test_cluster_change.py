@@ -61,6 +61,10 @@ def test_a_node_that_listens_takes_the_place_of_the_one_that_leads(
         assert (replaced.code, replaced.text) == (0, f"replaced {own} by {new}\n"), replaced.err
         asyncio.run(until(lambda: other.configuration.members == (new,)))
         asyncio.run(until(lambda: other.leader == new))
+        asyncio.run(until(lambda: own not in other.directory.members))
+        again = cli("cluster", "replace", there, own, new, "--seconds", "30")
+        assert (again.code, again.text) == (0, f"replaced {own} by {new}\n"), again.err
+        assert cli("cluster", "replace", there, own[:31], new).code == 2, "only a whole id says which one is meant"
         assert cli("cluster", "put", there, "colour", "green").code == 0
     assert here.is_dir()
 
@@ -74,5 +78,6 @@ def test_a_node_that_listens_is_made_a_voter(running: ClusterNode, tmp_path: Pat
         promoted = cli("cluster", "promote", tmp_path / "here", new, "--json")
         assert json.loads(promoted.out) == {"promoted": new}
         assert running.configuration.voters == tuple(sorted((running.node, new)))
-        assert cli("cluster", "replace", tmp_path / "here", new, running.node).code == 0
-        assert running.configuration.voters == (running.node,), "what votes already is not added; the other one goes"
+        half = cli("cluster", "replace", tmp_path / "here", new, running.node)
+        assert (half.code, "votes already, by another change" in half.err) == (1, True)
+        assert len(running.configuration.voters) == 2, "fewer would vote after it, which nobody has asked for"
