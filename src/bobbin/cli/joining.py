@@ -4,7 +4,7 @@ import time
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bobbin.config.undoing import undone_on_failure
 from bobbin.errors import ResourceError
@@ -13,7 +13,11 @@ from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccept
 if TYPE_CHECKING:
     from bobbin.cli.cluster_token import Invitation
     from bobbin.config.cluster import NewNode
+    from bobbin.runtime.cluster_certificate import Credentials
     from bobbin.runtime.cluster_members import KnownMembers
+
+_CLOSED_SECONDS: Final = 2.0
+"""A node that closes every channel for so long does not know who asks."""
 
 
 class TokenRefused(ResourceError):
@@ -53,7 +57,6 @@ async def join_cluster(
     """
     from bobbin.cluster.identity import Identity
     from bobbin.runtime import cluster_certificate
-    from bobbin.wire.cluster.client import Joined, Members
 
     invited = cluster_certificate.make(Identity(invitation.seed))
     failures: list[ResourceError] = []
@@ -61,10 +64,10 @@ async def join_cluster(
     # Under its own name where an earlier attempt got through and its answer did not: the invitation is used up then.
     for own in (invited, node.own):
         try:
+            # How a channel ends does not tell what became of a request. So the first one changes nothing: where that
+            # gets no answer, the node has not been named to the cluster.
+            await _greet(invitation.known(via), own, seconds)
             async with ClusterClient(invitation.known(via), own=own, seconds=seconds) as client:
-                # How a channel ends does not tell what became of a request. So the first one changes nothing: where
-                # that gets no answer, the node has not been named to the cluster.
-                await client.ask(Joined, Members, anywhere=True)
                 is_sent = True
                 return await client.add(
                     node.own.certificate, node.address, node.operator.certificate, wants_vote=wants_vote
@@ -76,3 +79,23 @@ async def join_cluster(
     if isinstance(failures[0], NotAccepted) and not failures[0].retry:
         raise failures[0]
     raise Undecided(failures[0]) from failures[0]
+
+
+async def _greet(known: "KnownMembers", own: "Credentials", seconds: float) -> None:
+    """Ask for something that changes nothing. Raises ``ClosedByNode`` soon where nobody knows who asks.
+
+    Whoever is only starting closes channels as well, but not for long; one that is not reached may come up later.
+    """
+    from bobbin.wire.cluster.client import Joined, Members
+
+    for allowed in (min(seconds, _CLOSED_SECONDS), seconds):
+        try:
+            async with ClusterClient(known, own=own, seconds=allowed) as client:
+                await client.ask(Joined, Members, anywhere=True)
+        except (ClosedByNode, NotAccepted):
+            raise
+        except ResourceError:
+            if allowed == seconds:
+                raise
+        else:
+            return
