@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from bobbin.config.undoing import undone_on_failure
 from bobbin.errors import ResourceError
-from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
+from bobbin.transport.base import EndedByPeer
 
 if TYPE_CHECKING:
     from bobbin.cli.cluster_token import Invitation
@@ -74,15 +75,20 @@ async def join_cluster(
                 )
         except ResourceError as error:
             failures.append(error)
-    if not is_sent and all(isinstance(one, ClosedByNode) for one in failures):
+    if not is_sent and all(map(_is_closed, failures)):
         raise TokenRefused(invitation, time.time_ns() // 1_000_000) from failures[0]
     if isinstance(failures[0], NotAccepted) and not failures[0].retry:
         raise failures[0]
     raise Undecided(failures[0]) from failures[0]
 
 
+def _is_closed(error: ResourceError) -> bool:
+    """Whether the other end has let go, of a channel or of one that was only coming up, where it has seen who asks."""
+    return isinstance(error, EndedByPeer) or isinstance(error.__cause__, EndedByPeer)
+
+
 async def _greet(known: "KnownMembers", own: "Credentials", seconds: float) -> None:
-    """Ask for something that changes nothing. Raises ``ClosedByNode`` soon where nobody knows who asks.
+    """Ask for something that changes nothing. It ends soon where nobody knows who asks.
 
     Whoever is only starting closes channels as well, but not for long; one that is not reached may come up later.
     """
@@ -92,10 +98,8 @@ async def _greet(known: "KnownMembers", own: "Credentials", seconds: float) -> N
         try:
             async with ClusterClient(known, own=own, seconds=allowed) as client:
                 await client.ask(Joined, Members, anywhere=True)
-        except (ClosedByNode, NotAccepted):
-            raise
-        except ResourceError:
-            if allowed == seconds:
+        except ResourceError as error:
+            if allowed == seconds or _is_closed(error) or isinstance(error, NotAccepted):
                 raise
         else:
             return

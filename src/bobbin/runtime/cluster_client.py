@@ -70,11 +70,11 @@ class OutcomeUnknown(ResourceError):
         super().__init__(f"whether it was done is not known: {why}", retry=True)
 
 
-class ClosedByNode(TransportError):
+class ClosedByNode(EndedByPeer):
     """The node has ended the channel: it stops, or does not know who asks (then it does so each time)."""
 
     def __init__(self) -> None:
-        super().__init__("the node has closed the channel", retry=True)
+        super().__init__("the node has closed the channel")
 
 
 class NotAccepted(ResourceError):
@@ -596,3 +596,4 @@ class _Unreached(TransportError):
 
     def __init__(self, error: TransportError) -> None:
         super().__init__(str(error), retry=error.retry)
+        self.__cause__ = error

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bobbin.transport.base import TransportError, WrongCertificate
+from bobbin.transport.base import EndedByPeer, TransportError, WrongCertificate
 from bobbin.wire.address import Address
 
 # Codes of OpenSSL, x509_vfy.h.
@@ -28,6 +28,7 @@ _CERTIFICATE: Final[Mapping[int, str]] = MappingProxyType(
         **dict.fromkeys(_UNKNOWN_ISSUER, "its certificate is not trusted: no known authority vouches for it"),
     }
 )
+_CLOSED: Final = "closed by the other end while connecting"
 _SYSTEM: Final[Mapping[int, tuple[str, bool]]] = MappingProxyType(
     {
         errno.ECONNREFUSED: ("refused; nothing listens there", True),
@@ -37,8 +38,8 @@ _SYSTEM: Final[Mapping[int, tuple[str, bool]]] = MappingProxyType(
         errno.EPERM: ("not permitted", False),
         errno.EHOSTUNREACH: ("there is no way to this host", True),
         errno.ENETUNREACH: ("there is no way to this network", True),
-        errno.ECONNRESET: ("closed by the other end while connecting", True),
-        errno.EPIPE: ("closed by the other end while connecting", True),
+        errno.ECONNRESET: (_CLOSED, True),
+        errno.EPIPE: (_CLOSED, True),
         errno.EADDRINUSE: ("something else listens there already", True),
         errno.EADDRNOTAVAIL: ("this machine has no such address", False),
     }
@@ -50,6 +51,8 @@ def explain(address: Address, error: Exception, *, seconds: float | None = None)
     why, retry = _reason(address, error, seconds)
     if isinstance(error, WrongCertificate):
         return WrongCertificate(f"{address}: {why}")
+    if why == _CLOSED:
+        return EndedByPeer(f"{address}: {why}")
     return TransportError(f"{address}: {why}", retry=retry)
 
 
@@ -81,7 +84,7 @@ def _handshake(error: ssl.SSLError) -> tuple[str, bool]:
     # One that was not made by OpenSSL has none.
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return "closed by the other end while connecting", True
+        return _CLOSED, True
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason or "PACKET_LENGTH" in reason:
         return "what answers there does not speak TLS", False
     if "PROTOCOL_VERSION" in reason or "UNSUPPORTED_PROTOCOL" in reason:
@@ -93,6 +96,6 @@ def _system(error: OSError) -> tuple[str, bool]:
     if error.errno is not None and error.errno in _SYSTEM:
         return _SYSTEM[error.errno]
     if isinstance(error, ConnectionError):
-        return "closed by the other end while connecting", True
+        return _CLOSED, True
     # asyncio sums up several addresses of one host in one error without a number.
     return f"cannot be reached: {error.strerror or error}", True

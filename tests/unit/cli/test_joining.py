@@ -10,7 +10,9 @@ from bobbin.cli.joining import TokenRefused, Undecided, join_cluster, prepared
 from bobbin.cluster.raft.effects import Why
 from bobbin.config.cluster import NewNode, create_cluster, prepare
 from bobbin.errors import ResourceError
+from bobbin.runtime import cluster_links
 from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted
+from bobbin.transport.base import EndedByPeer
 from bobbin.wire.cluster.client import Rejected
 from tests.support.clusters import free_ports, served_folder, until
 
@@ -78,6 +80,22 @@ def test_what_is_refused_for_good_leaves_nothing(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(ClusterClient, "ask", ask)
     with pytest.raises(NotAccepted):
+        _join(tmp_path / "there", two, _invitation(first), 0.3)
+    assert not (tmp_path / "there").exists()
+
+
+def test_channels_that_end_while_they_come_up_are_a_refusal_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node sees who asks at the end of the handshake, and lets go; this side may see that before its own end of it."""
+    one, two = free_ports(2)
+    first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
+
+    async def dial(*_: object) -> None:
+        raise EndedByPeer
+
+    monkeypatch.setattr(cluster_links, "dial", dial)
+    with pytest.raises(TokenRefused):
         _join(tmp_path / "there", two, _invitation(first), 0.3)
     assert not (tmp_path / "there").exists()
 

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from bobbin.transport import failures
-from bobbin.transport.base import TransportError
+from bobbin.transport.base import EndedByPeer, TransportError
 from bobbin.wire import address
 
 _ADDRESS = address.parse("tls:node.example:4791")
@@ -62,6 +62,7 @@ def test_an_error_becomes_a_sentence(error: Exception, words: str, retry: bool) 
     assert str(found).startswith("tls:node.example:4791: ")
     assert words in str(found)
     assert found.retry is retry
+    assert isinstance(found, EndedByPeer) == (words == "closed by the other end")
 
 
 def test_an_error_of_a_transport_keeps_its_own_words() -> None:
