@@ -87,7 +87,7 @@ def test_what_is_refused_for_good_leaves_nothing(tmp_path: Path, monkeypatch: py
 def test_channels_that_end_while_they_come_up_are_a_refusal_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node sees who asks at the end of the handshake, and lets go; this side may see that before its own end of it."""
+    """A node sees who asks at the end of the handshake, and lets go; this side may see that before it is done."""
     one, two = free_ports(2)
     first = prepare(tmp_path / "first", listen=f"tls:127.0.0.1:{one}")
 

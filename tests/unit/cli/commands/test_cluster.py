@@ -118,7 +118,8 @@ def test_operators_look_and_change(node: Path, tmp_path: Path, cli: Cli) -> None
     assert value["leader"] == own
     assert value["problems"] == []
     assert cli("cluster", "snapshot", node).text.startswith("snapshot up to ")
-    assert cli("cluster", "snapshot", node).code == 1
+    # What a node writes down about itself when it begins may still come; after that there is nothing new.
+    assert 1 in (cli("cluster", "snapshot", node).code for _ in range(10))
     token = json.loads(cli("cluster", "invite", node, "--json").out)["token"]
     place = f"tls:127.0.0.1:{free_ports(1)[0]}"
     joined = cli("cluster", "join", tmp_path / "there", "--token", "-", "--listen", place, stdin=token.encode())
