@@ -10,6 +10,8 @@ from bobbin.runtime.tangle_store import TangleStore
 from bobbin.simulator.tangle_forgery import Forger
 from bobbin.simulator.tangle_keepers import DiskKeeper, MemoryKeeper
 from bobbin.simulator.tangle_people import FEED, Pen, Person
+from bobbin.simulator.tangle_promises import hears
+from bobbin.simulator.tangle_truth import Truth
 from bobbin.store.sqlite import open_store
 from bobbin.store.tangles import Level
 from bobbin.tangles import compose, modern_frames
@@ -400,3 +402,39 @@ def test_what_is_held_without_data_above_everything_else_comes(opener: int) -> N
     pair = modern_pair(part, author_store)
     sync(pair, tangle, opener)
     assert held(part, tangle)[feed[3].id]
+
+
+def test_a_tip_of_an_account_in_nine_phases_is_no_proof_of_the_key_below_it() -> None:
+    # Seed 9860: a feed has a message from before some keys were added, one from after. Real peers compare accounts by
+    # the tips of all messages together and leave out what comes after any of them, so the last tip came and the keys
+    # between did not. News that one of those has signed was promised to whoever has the tip; it had to be refused.
+    author = Author()
+    feed = [author.moot(), author.post(author.moot().id, {"text": "before"})]
+    tangle = feed[0].id
+    # The third of an account names its root as well, so it is taken without the others.
+    *between, tip = (author.add_key(words) for words in ("first", "second", "third"))
+    feed.append(author.post(tangle, {"text": "after"}))
+    writer, reader = MemoryKeeper(), MemoryKeeper()
+    for keeper, known in ((writer, [*author.account_messages, *feed]), (reader, [author.account, *feed[:2]])):
+        keeper.store.load(known)
+        keeper.set_goal(tangle, parse_goal("all"))
+    pair = phase_pair(writer.store, reader.store)
+    sync(pair, tangle)
+    assert (feed[2].id in held(reader.store, tangle), reader.store.tangle(author.account.id).tips()) == (True, {tip.id})
+    assert not any(reader.message(one.id) for one in between)
+    truth = Truth()
+    news = compose.post(
+        author.keys[1], {"text": "x"}, account=author.account_tangle, domain="post", tangles=[author.tangles[tangle]]
+    )
+    for message in (*author.account_messages, *feed, news):
+        truth.learn(message)
+    assert truth.is_full(tangle, news.id)
+    assert not hears([writer, reader], [False], news, truth)
+    pair.add(0, news, tangle)
+    pair.run()
+    assert reader.message(news.id) is None
+    # Whoever has the key takes it: the promise is not given up.
+    reader.store.load(between[:1])
+    assert hears([writer, reader], [False], news, truth)
+    sync(phase_pair(writer.store, reader.store), tangle)
+    assert news.id in held(reader.store, tangle)

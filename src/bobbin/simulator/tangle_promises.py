@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bobbin.simulator.tangle_endpoint import TangleEndpoint
 from bobbin.simulator.tangle_keepers import SPAN, Keeper
-from bobbin.simulator.tangle_truth import Truth
+from bobbin.simulator.tangle_truth import Truth, account_action
 from bobbin.tangles.bloom import Bloom, items_of
 from bobbin.tangles.errors import Rule
 from bobbin.tangles.goals import Goal, GoalKind
@@ -274,15 +274,37 @@ def hears(way: Sequence[Keeper], modes: Sequence[bool], message: Message, truth:
     """Whether news must come to the end of a way, as far as its account goes. It was written at the beginning.
 
     In the modern mode whatever the next node may lack of the account goes along, so whoever passes it on must have it.
-    In nine phases nothing is sent that is older than the stream, so the next node must know the tips itself.
+    In nine phases nothing is sent that is older than the stream, so the next node must know tips and key itself.
     """
     is_whole = account_is_held(way[0], message, truth)
     for keeper, is_modern in zip(way[1:], modes, strict=True):
         if is_modern:
             if not is_whole:
                 return False
-        elif all(tip in keeper.tangle(message.account) for tip in message.account_tips or ()):
+        elif _knows_key(keeper, message):
             is_whole = account_is_held(keeper, message, truth)
         else:
             return False
     return True
+
+
+def _knows_key(keeper: Keeper, message: Message) -> bool:
+    """Whether a real peer that holds the tips of a message finds its key in what it holds of the account.
+
+    The tips alone do not tell. A run in nine phases compares accounts by the tips of all messages of a range together,
+    and leaves out what comes after any of them. So whoever has a message from before a key was added and one from
+    after it may get the last tip, and never the key. And what stands beside the tips is read as well.
+    """
+    if message.account in (SELF, ANY) or message.is_moot:
+        return True
+    view, tips = view_of(keeper, message.account), frozenset(message.account_tips or ())
+    if not tips <= view.keys():
+        return False
+    read = [id for id in view if id in tips or tips.isdisjoint(_leading_to(id, view))]
+    is_known = False
+    for id in sorted(read, key=lambda id: (view[id].depth, id.lower(), id.swapcase())):
+        held = keeper.message(id)
+        action = None if held is None else account_action(held)
+        if action is not None and action[1] == message.sigkey:
+            is_known = action[0] == "add"
+    return is_known

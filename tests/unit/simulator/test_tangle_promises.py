@@ -17,8 +17,12 @@ from bobbin.simulator.tangle_promises import (
     wanted_from,
 )
 from bobbin.simulator.tangle_truth import Truth
+from bobbin.tangles import compose
+from bobbin.tangles.accounts import consent
 from bobbin.tangles.goals import parse_goal
+from bobbin.tangles.keys import Keypair
 from bobbin.tangles.message import Message, MessageId
+from bobbin.tangles.tangle import Tangle
 
 
 def feed_of(count: int, domain: str = FEED) -> tuple[Person, MemoryKeeper, Truth, list[Message]]:
@@ -142,6 +146,30 @@ def test_news_must_come_where_the_account_can_be_told() -> None:
     assert not hears([whole, nothing, knows], [False, True], last, truth), "it does not get as far as that"
     assert hears([whole, knows, nothing], [False, True], last, truth)
     assert not hears([nothing, nothing], [True], last, truth)
+
+
+def test_news_in_nine_phases_must_come_only_where_their_key_is_known() -> None:
+    person, whole, truth, messages = _with_new_key()
+    key, last = messages[-2], messages[-1]
+    assert last.account_tips == (key.id,)
+    # Elsewhere a third key was added, and then the second one removed: a real peer reads that beside the tip.
+    account, third = Tangle(person.account, [person.root]), Keypair.from_words("third")
+    agreed = consent(third, person.account)
+    added = compose.account_add(person.keys[0], account, key=third.public, consent=agreed)
+    account.add(added)
+    removed = compose.account_del(person.keys[0], account, key=last.sigkey)
+    reader = MemoryKeeper()
+    reader.store.load([*messages[:-1], added])
+    assert hears([whole, reader], [False], last, truth)
+    reader.store.load([removed])
+    assert not hears([whole, reader], [False], last, truth)
+    # What comes after the tip is not read.
+    later = compose.account_del(person.keys[0], Tangle(person.account, [person.root, key]), key=last.sigkey)
+    reader = MemoryKeeper()
+    reader.store.load([*messages[:-1], later])
+    assert hears([whole, reader], [False], last, truth)
+    reader.store.erase(key.id)
+    assert not hears([whole, reader], [False], last, truth), "the tip is there, and does not say which key it adds"
 
 
 def test_what_was_proven_is_cut_off_when_all_that_leads_to_it_is_let_go() -> None:
