@@ -301,7 +301,7 @@ class RaftChecker(DiskChecker):
         ):
             self._fail(f"R3: {view.node} commits at {min(commit, known)} something else than was committed there")
         if commit > known:
-            ledger.commit(view.node, machine.log.entries(known + 1, commit + 1))
+            ledger.commit(view.node, machine.log.entries(known + 1, commit + 1), machine.term)
             self._look_for_leaders_without(commit)
         if machine.role is Role.LEADER:
             if view.memory.term_at(commit) != machine.term:
@@ -313,7 +313,7 @@ class RaftChecker(DiskChecker):
         """R4, when the leader of a later term is there before anybody knows that this is committed."""
         ledger = self.ledger
         for view in self.views.values():
-            if view.is_up and view.role is Role.LEADER and view.term > ledger.terms[index]:
+            if view.is_up and view.role is Role.LEADER and view.term > ledger.committed_in[index]:
                 lacks = view.memory.base <= index and view.memory.chain_at(index) != ledger.committed[index]
                 if lacks:
                     self._fail(f"R4: {view.node} leads in term {view.term} without entry {index}, which is committed")

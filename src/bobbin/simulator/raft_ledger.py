@@ -23,6 +23,8 @@ class Ledger:
         """Candidates, and the terms in which they asked for votes."""
         self.chains: Final[dict[tuple[Index, Term], int]] = {}
         """Of every entry that was ever in a log."""
+        self.committed_in: Final[list[int]] = [0]
+        """In which term each place was committed; never falls. Whoever leads in an earlier one may rightly lack it."""
         self.terms: Final[list[int]] = [0]
         """Of committed entries, by place; they never fall."""
         self.committed: Final[list[int]] = [CHAIN_BEGIN]
@@ -62,8 +64,8 @@ class Ledger:
             self._fail(f"R2: two logs differ at or before entry {entry.index} of term {entry.term}, which both hold")
         return chain
 
-    def commit(self, node: NodeId, entries: Iterable[Entry]) -> None:
-        """Further entries are committed, as a node sees it."""
+    def commit(self, node: NodeId, entries: Iterable[Entry], term: int) -> None:
+        """Further entries are committed, as a node sees it in a term."""
         for entry in entries:
             if entry.index != len(self.committed):
                 self._fail(f"R3: {node} has entry {entry.index} in the place of {len(self.committed)}")
@@ -76,6 +78,7 @@ class Ledger:
                 self._fail(f"entry {entry.index} was said not to be done, and is committed")
             self.committed.append(chain)
             self.terms.append(entry.term)
+            self.committed_in.append(max(term, self.committed_in[-1]))
             self.commands.append(entry.payload if isinstance(entry.payload, bytes) else None)
 
     def deny(self, node: NodeId, index: int, term: int) -> None:
@@ -85,8 +88,8 @@ class Ledger:
         self.denied.add((index, term))
 
     def last_before(self, term: int) -> int:
-        """The last committed place whose entry is of an earlier term."""
-        return bisect_left(self.terms, term) - 1
+        """The last place that was committed in an earlier term, of which its entry may be an earlier one still."""
+        return bisect_left(self.committed_in, term) - 1
 
     def result(self, node: NodeId, index: int, result: bytes | None) -> None:
         """R3: a command has one result."""

@@ -98,7 +98,7 @@ def test_a_snapshot_is_of_what_was_committed_and_is_found_again() -> None:
     made = checker()
     with pytest.raises(Broken, match="never committed"):
         made.snapshot_kept(A, snapshot(2))
-    made.ledger.commit(A, ENTRIES[:2])
+    made.ledger.commit(A, ENTRIES[:2], ENTRIES[1].term)
     made.snapshot_kept(A, snapshot(2))
     made.snapshot_durable(A, snapshot(2))
     with pytest.raises(Broken, match="had a snapshot of 2"):
@@ -121,7 +121,7 @@ def test_entries_are_cut_and_replaced_on_the_disk_as_well() -> None:
     made.handed(A, [Truncate(Index(2))])
     made.synced(A)
     assert made.views[A].durable.last_index == 1
-    made.ledger.commit(A, ENTRIES[:2])
+    made.ledger.commit(A, ENTRIES[:2], ENTRIES[1].term)
     made.snapshot_kept(A, snapshot(2))
     made.handed(A, [Reset(snapshot(2))])
     made.synced(A)

@@ -50,16 +50,25 @@ def test_what_is_committed_is_so_for_ever() -> None:
     chain = CHAIN_BEGIN
     for one in (entry(1, 1), entry(2, 1, b"x"), entry(3, 4)):
         chain = ledger.enter(one, chain)
-        ledger.commit(A, [one])
+        ledger.commit(A, [one], one.term)
     assert ledger.last == 3
     assert [ledger.last_before(term) for term in (1, 2, 4, 5)] == [0, 2, 2, 3]
     with pytest.raises(Broken, match="in the place of 4"):
-        ledger.commit(A, [entry(3, 4)])
+        ledger.commit(A, [entry(3, 4)], 4)
     with pytest.raises(Broken, match="never appended"):
-        ledger.commit(A, [entry(4, 4)])
+        ledger.commit(A, [entry(4, 4)], 4)
     ledger.enter(entry(4, 3), chain)
     with pytest.raises(Broken, match="terms fall"):
-        ledger.commit(A, [entry(4, 3)])
+        ledger.commit(A, [entry(4, 3)], 4)
+
+
+def test_what_a_later_leader_has_committed_binds_those_after_it_alone() -> None:
+    """World 14058: a candidate of term 3 heard of its last vote when a leader of term 4 had committed an old entry."""
+    ledger = Ledger(fail)
+    chain = ledger.enter(entry(1, 2), CHAIN_BEGIN)
+    ledger.enter(entry(2, 4), chain)
+    ledger.commit(A, [entry(1, 2), entry(2, 4)], 4)
+    assert [ledger.last_before(term) for term in (3, 4, 5)] == [0, 0, 2]
 
 
 def test_a_request_that_was_refused_is_not_committed() -> None:
@@ -68,10 +77,10 @@ def test_a_request_that_was_refused_is_not_committed() -> None:
     ledger.enter(one, CHAIN_BEGIN)
     ledger.deny(A, 1, 1)
     with pytest.raises(Broken, match="said not to be done"):
-        ledger.commit(A, [one])
+        ledger.commit(A, [one], 1)
     other = Ledger(fail)
     other.enter(one, CHAIN_BEGIN)
-    other.commit(A, [one])
+    other.commit(A, [one], 1)
     with pytest.raises(Broken, match="will not be done"):
         other.deny(A, 1, 1)
 
