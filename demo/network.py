@@ -105,7 +105,9 @@ def _follow(tour: Tour) -> None:
     )
     command = ("follow", "clinic.lace", "station", "--count", "1", "--json")
     tour.show_command("bobbin follow clinic.lace station --count 1 &")
-    with subprocess.Popen([*COMMAND, *command], cwd=tour.folder, stdout=subprocess.PIPE, text=True) as follower:
+    # What it says of its link on stderr is for programs, as all of --json is.
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, *command], cwd=tour.folder, stdout=pipe, stderr=pipe, text=True) as follower:
         assert follower.stdout is not None
         tour.claim("the link is up and has nothing left to do", _is_idle(tour))
         put = "bobbin put station.lace -g ward/5 -a readings -N bed/7/late --sign -"

@@ -205,7 +205,7 @@ def test_transactions_of_one_turn_share_blocks_whoever_came_first() -> None:
         assert node.requests.proposed == [], "the turn is not over"
         await asyncio.sleep(0)
         commands = [decode_command(raw) for _, raw in node.requests.proposed]
-        assert [len(one.block.transactions) for one in commands if isinstance(one, Append)] == [10, 10]
+        assert [len(one.block.transactions) for one in commands if isinstance(one, Append)] == [25]
         await node.settle()
         assert all(_is_committed(port.answers[0]) for port in ports)
         assert node.driver.counts()["transactions_committed"] == 25
