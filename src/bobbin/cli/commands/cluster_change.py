@@ -33,14 +33,7 @@ def cluster_transfer(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS,
 
     Example: bobbin cluster transfer here 5f1c
     """
-    out = Output(as_json=as_json)
-
-    async def transfer(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
-        target = find_node(node, (await client.members()).directory)
-        await client.transfer(target)
-        return target
-
-    return _changed(out, "leader", folder, transfer, seconds)
+    return _change(Output(as_json=as_json), "leader", folder, node, lambda client: client.transfer, seconds)
 
 
 def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
@@ -50,14 +43,7 @@ def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, a
 
     Example: bobbin cluster remove here 5f1c
     """
-    out = Output(as_json=as_json)
-
-    async def remove(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
-        target = find_node(node, (await client.members()).directory)
-        await client.remove(target)
-        return target
-
-    return _changed(out, "removed", folder, remove, seconds)
+    return _change(Output(as_json=as_json), "removed", folder, node, lambda client: client.remove, seconds)
 
 
 def cluster_promote(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
@@ -65,14 +51,7 @@ def cluster_promote(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, 
 
     Example: bobbin cluster promote here 5f1c
     """
-    out = Output(as_json=as_json)
-
-    async def promote(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
-        target = find_node(node, (await client.members()).directory)
-        await client.promote(target)
-        return target
-
-    return _changed(out, "promoted", folder, promote, seconds)
+    return _change(Output(as_json=as_json), "promoted", folder, node, lambda client: client.promote, seconds)
 
 
 def cluster_replace(
@@ -130,17 +109,24 @@ def _meant(text: str, directory: "Directory") -> "NodeId":
     return NodeId(text.lower()) if _WHOLE_ID.fullmatch(text) else find_node(text, directory)
 
 
-def _changed(
+def _change(
     out: Output,
     what: str,
     folder: Path,
-    question: "Callable[[ClusterClient, NodeFolder], Awaitable[NodeId]]",
+    node: str,
+    way: "Callable[[ClusterClient], Callable[[NodeId], Awaitable[None]]]",
     seconds: float,
 ) -> ExitCode:
+    """Ask for one change of one node, and say what it is now."""
     from bobbin.runtime.cluster_client import NotAccepted
 
+    async def change(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+        target = find_node(node, (await client.members()).directory)
+        await way(client)(target)
+        return target
+
     try:
-        target = ask(folder, question, seconds=seconds)
+        target = ask(folder, change, seconds=seconds)
     except NotAccepted as error:
         return refused(out, str(error))
     out.result({what: target}, f"{what} {target}")
