@@ -1,9 +1,14 @@
 """What a campaign of simulated worlds found, as a result: promises broken, and planted faults seen."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from bobbin.simulator.batch import Summary
 from measurement.result import Ratio, Result, Row
+
+_TEXTS_MAX: Final = 3
+"""Broken promises that are told in words; of others the seeds are named, up to so many in all."""
+_SEEDS_MAX: Final = 50
 
 
 def report(
@@ -28,7 +33,10 @@ def report(
         Row(name=f"fault: {name}", value=-1 if seed is None else seed + 1, note="worlds until it was found")
         for name, seed in found.items()
     ]
-    note = "; ".join(list(summary.failures.values())[:3])
+    said_of = list(summary.failures.values())
+    note = "; ".join(said_of[:_TEXTS_MAX])
+    if more := list(summary.failures)[_TEXTS_MAX:_SEEDS_MAX]:
+        note += f"; and seeds {', '.join(map(str, more))}"
     caught = sum(seed is not None for seed in found.values())
     return Result(
         question=question,

@@ -204,7 +204,7 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
         ),
     ),
     "B2: lets a match fall (CL-059)": (
-        Edit(Progress, "accepted", "if match_index <= self.match_index:", "if match_index == self.match_index:"),
+        Edit(Progress, "_matched", "if match_index <= self.match_index:", "if match_index == self.match_index:"),
     ),
     "B4: listens to itself (CL-061)": (
         Edit(RaftMachine, "_receive", "if sender == self._state.node:", "if False:"),
@@ -301,7 +301,7 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
     "takes a heartbeat's answer for that of lost entries": (
         Edit(
             Progress,
-            "accepted",
+            "_matched",
             "while flights and flights[0].last_index <= match_index:",
             "while flights and flights[0].round <= self.acknowledged_round:",
         ),

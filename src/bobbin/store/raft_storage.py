@@ -189,13 +189,14 @@ def _stand_on_newest(reading: Reading, snapshots: Snapshots) -> bool:
     """Let the log stand on the newest whole snapshot; whether that changes it."""
     image = reading.image
     known = image.snapshot
-    newest = snapshots.newest(reading.notices, least_index=image.first_index - 1)
+    newest = snapshots.newest(reading.notices)
     if newest == known:
         return False
-    if newest is not None:
+    if newest is not None and newest.last_index >= image.first_index - 1:
         image.stand_on(newest)
-        detail = f"the log stands on a snapshot of {newest.last_index} that it did not know of"
-        reading.notices.append(Notice(NoticeCode.UNFINISHED_CUT, detail))
+        if known is None or newest.last_index > known.last_index:
+            detail = f"the log stands on a snapshot of {newest.last_index} that it did not know of"
+            reading.notices.append(Notice(NoticeCode.UNFINISHED_CUT, detail))
         return True
     assert known is not None
     end = image.last_index
@@ -206,4 +207,7 @@ def _stand_on_newest(reading: Reading, snapshots: Snapshots) -> bool:
     if image.lost is not None:
         detail = f"entries up to {end} need a snapshot of {known.last_index} that is gone; they have to come from peers"
         reading.notices.append(Notice(NoticeCode.LOST_LOG, detail))
+    if newest is not None:
+        # An older one that was still there: less to fetch, and the next open finds the same.
+        image.stand_on(newest)
     return True

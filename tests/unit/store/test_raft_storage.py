@@ -53,6 +53,7 @@ COMPACTED = Recovered(
     entries=tuple(entry(index) for index in range(7, 11)),
 )
 SNAPSHOT = f"snapshot-{8:020d}-{1:020d}"
+OLDER = f"snapshot-{4:020d}-{1:020d}"
 
 
 def test_term_vote_and_entries_are_there_after_a_power_cut() -> None:
@@ -207,6 +208,41 @@ def test_a_damaged_snapshot_is_ignored_with_a_notice_and_the_node_starts() -> No
         write(again, [(append(1, 4),)])
         third = storage(damaged.after_power_cut(nothing))
         assert third.recovered == replace(lost, entries=tuple(entry(index) for index in range(1, 5)))
+
+
+def test_an_older_snapshot_that_is_still_there_serves_where_the_newest_is_damaged() -> None:
+    """Its removal may have been undone by a power cut. What is lost is known, and the next open finds the same."""
+    files = CrashingFiles()
+    opened = storage(files)
+    write(opened, [(append(1, 10),)])
+    older = opened.write_snapshot([b"older"], _template(4))
+    opened.write_snapshot([DATA], _template(8))
+    removed = files.inodes[OLDER]
+    write(opened, [(Cut(Index(9), metadata(8, data=DATA)),)])
+    assert OLDER not in files.names()
+    files.inodes[OLDER] = removed
+    damaged = flipped(files, SNAPSHOT, 0, 1)
+    found = Recovered(snapshot=older, lost=(Term(1), Index(10)))
+    again = storage(damaged)
+    assert (again.recovered, _codes(again)) == (found, [NoticeCode.DAMAGED_SNAPSHOT, NoticeCode.LOST_LOG])
+    third = storage(damaged.after_power_cut(nothing))
+    assert third.recovered == found
+    write(third, [(append(5, 10),)])
+    assert third.image.recovered().lost is None
+
+
+def test_an_older_snapshot_with_all_entries_behind_it_loses_nothing() -> None:
+    files = CrashingFiles()
+    opened = storage(files)
+    write(opened, [(append(1, 10),)])
+    older = opened.write_snapshot([b"older"], _template(4))
+    taken = opened.write_snapshot([DATA], _template(8))
+    removed = files.inodes[OLDER]
+    write(opened, [(Cut(Index(5), taken),)])
+    files.inodes[OLDER] = removed
+    again = storage(flipped(files, SNAPSHOT, 0, 1))
+    assert again.recovered == Recovered(snapshot=older, entries=append(5, 10).entries)
+    assert _codes(again) == [NoticeCode.DAMAGED_SNAPSHOT]
 
 
 def test_a_lost_log_is_whole_again_once_it_has_come_as_far() -> None:

@@ -22,6 +22,8 @@ class Following:
     def __init__(self, state: RaftState, judging: Judging | None = None) -> None:
         self._state = state
         self._judging = judging
+        self._owed: AppendEntries | None = None
+        """A message of which nothing was taken: it is answered when more is applied."""
 
     def hear_leader(self, sender: NodeId, term: int) -> bool:
         """Something came that only the leader of the present term says; whether it may be one."""
@@ -56,16 +58,32 @@ class Following:
             bound = state.log.last_at_most(previous - 1, message.previous_term)
             self._refuse(sender, message.round, max(bound, state.commit_index))
             return
-        used_fast_path = False
+        used_fast_path = is_put_off = False
         if self._judging is not None and message.entries:
-            message, used_fast_path = self._judged(self._judging, message)
+            sent = message
+            message, used_fast_path = self._judged(self._judging, sent)
+            is_put_off = not message.entries
+            self._owed = sent if is_put_off else None
         match_index = Index(previous + len(message.entries))
         if not self._take(message):
             return
         state.known_commit = max(state.known_commit, min(message.commit, match_index))
-        self._accept(
-            sender, message.round, match_index, is_heartbeat=not message.entries, used_fast_path=used_fast_path
-        )
+        if not is_put_off:
+            self._accept(
+                sender, message.round, match_index, is_heartbeat=not message.entries, used_fast_path=used_fast_path
+            )
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether somebody waits for entries to be applied here."""
+        return self._owed is not None
+
+    def answer_owed(self) -> None:
+        """More is applied: have the leader send again what was not taken, which may have come too early."""
+        state, owed = self._state, self._owed
+        self._owed = None
+        if owed is not None and (owed.term, owed.leader) == (state.term, state.leader):
+            self._accept(owed.leader, owed.round, owed.previous_index, is_heartbeat=True)
 
     def accept_up_to(self, sender: NodeId, round_: int, match_index: Index) -> None:
         """Tell a leader that the log, a snapshot included, is as the leader's up to a committed place."""

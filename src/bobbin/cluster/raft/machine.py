@@ -241,7 +241,8 @@ class RaftMachine:
         state.now_ns = max(state.now_ns, now_ns)
         if isinstance(event, Applied):
             self._applied(event.index)
-            return []
+            if not self._following.owes_answer:
+                return []
         if state.election_deadline_ns is None:
             state.reset_election_timer()
             self._snapshots.finish_cut()
@@ -280,7 +281,7 @@ class RaftMachine:
             case Tick():
                 self._tick()
             case Applied():
-                raise AssertionError("taken before")
+                self._following.answer_owed()
             case Read(request):
                 self._reads.ask(request)
             case PersistFailed(token, reason):

@@ -104,22 +104,16 @@ class Progress:
         self.beat = None
         return took_ns
 
-    def accepted(self, match_index: Index) -> bool:
-        """The follower holds the leader's log up to ``match_index``; whether that is news (CL-059)."""
-        flights = self.flights
-        while flights and flights[0].last_index <= match_index:
-            flights.popleft()
-        if match_index <= self.match_index:
-            return self._regained(match_index)
-        self.match_index = match_index
-        self.refusals = 0
-        if self.pace is Pace.PIPELINE:
-            self.next_index = max(self.next_index, Index(match_index + 1))
-        else:
-            self.pace = Pace.PIPELINE
-            flights.clear()
+    def accepted(self, match_index: Index, round_: int = 0, latest_round: int = 0) -> bool:
+        """The follower holds the leader's log up to ``match_index``; whether that is news (CL-059).
+
+        Where it has taken only a part of the message of this round, the rest is sent at once.
+        """
+        is_news = self._matched(match_index)
+        if self.flights and self.flights[0].round == round_:
             self.next_index = Index(match_index + 1)
-        return True
+            self._probe(latest_round)
+        return is_news
 
     def refused(
         self, round_: int, agrees_at_most: int, latest_round: int, *, power_max: int | None, first_index: int = 1
@@ -170,6 +164,23 @@ class Progress:
         assert self.pace is not Pace.PIPELINE or self.match_index < self.next_index
         assert self.pace is Pace.PIPELINE or len(self.flights) <= 1, "one probe at a time"
         assert self.pace is not Pace.SNAPSHOT or not self.flights
+
+    def _matched(self, match_index: Index) -> bool:
+        """As ``accepted``, whatever it answers."""
+        flights = self.flights
+        while flights and flights[0].last_index <= match_index:
+            flights.popleft()
+        if match_index <= self.match_index:
+            return self._regained(match_index)
+        self.match_index = match_index
+        self.refusals = 0
+        if self.pace is Pace.PIPELINE:
+            self.next_index = max(self.next_index, Index(match_index + 1))
+        else:
+            self.pace = Pace.PIPELINE
+            flights.clear()
+            self.next_index = Index(match_index + 1)
+        return True
 
     def _regained(self, match_index: Index) -> bool:
         """Something that was acknowledged before: news only from a follower that had lost it and has it again."""

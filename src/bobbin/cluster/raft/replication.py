@@ -43,7 +43,7 @@ class Replication:
             if message.match_index > state.log.last_index:
                 state.stats.malformed += 1
                 return
-            if progress.accepted(message.match_index):
+            if progress.accepted(message.match_index, message.round, state.round):
                 self.sender.matched(sender, message.match_index)
         elif progress.refused(
             message.round,

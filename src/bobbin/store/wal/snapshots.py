@@ -72,13 +72,11 @@ class Snapshots:
         self._spools = 0
         self._fetch: tuple[SnapshotMetadata, Spool] | None = None
 
-    def newest(self, notices: list[Notice], *, least_index: int) -> SnapshotMetadata | None:
-        """The newest whole one that reaches at least so far. The others are passed over, with a notice."""
+    def newest(self, notices: list[Notice]) -> SnapshotMetadata | None:
+        """The newest whole one. Newer ones that are damaged are passed over, with a notice."""
         with translated("listing snapshots"):
             places = sorted(_places(self._files.names()), reverse=True)
         for place in places:
-            if place.last_index < least_index:
-                return None
             try:
                 metadata = self._verified(place)
             except IntegrityError as error:

@@ -1,7 +1,7 @@
 """A follower judges what a leader sends before it takes it."""
 
-from bobbin.cluster.names import Index, NodeId, Term
-from bobbin.cluster.raft.effects import Alarm, Apply, Role
+from bobbin.cluster.names import MILLISECOND_NS, Index, NodeId, Term
+from bobbin.cluster.raft.effects import Alarm, Apply, Role, Send
 from bobbin.cluster.raft.entries import Entry
 from bobbin.cluster.raft.judging import AHEAD_MAX, Judgement
 from bobbin.cluster.raft.messages import AppendAnswer
@@ -84,7 +84,7 @@ def test_a_wrong_entry_is_not_acknowledged_and_nothing_after_it_is_taken() -> No
     assert (machine.last_index, machine.commit_index, machine.role) == (1, 1, Role.FOLLOWER)
     assert alarms(cluster) == ["entry-refused"]
     cluster.hear("b", "a", append("a", 1, (1, 1), numbered(2, 3)))
-    assert answers(cluster)[1:] == [(True, 1, False)]
+    assert answers(cluster)[1:] == [], "as if it had been lost"
     assert (machine.last_index, machine.stats.entries_refused) == (1, 2)
     cluster.hear("b", "a", append("a", 1, (1, 1), numbered(2, 2)))
     assert machine.last_index == 2
@@ -96,7 +96,7 @@ def test_one_that_comes_too_early_is_nobodys_fault() -> None:
     judge.lag = True
     cluster = follower(judge)
     cluster.hear("b", "a", append("a", 1, (0, 0), numbered(1, 5)))
-    assert (answers(cluster), alarms(cluster)) == ([(True, 0, False)], [])
+    assert (answers(cluster), alarms(cluster)) == ([], [])
 
 
 def test_a_wrong_entry_does_not_cut_the_log() -> None:
@@ -186,6 +186,47 @@ def test_so_many_may_be_ahead_of_what_is_applied() -> None:
     assert (machine.last_index, machine.applied_index) == (AHEAD_MAX, 3)
     cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), rest))
     assert machine.last_index == AHEAD_MAX + 1
+
+
+def test_what_came_too_early_is_answered_when_more_is_applied() -> None:
+    cluster = follower(Numbers())
+    cluster.hear("b", "a", append("a", 1, (0, 0), numbered(1, *range(1, AHEAD_MAX + 1))))
+    rest = numbered(AHEAD_MAX + 1, AHEAD_MAX + 1)
+    cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), rest))
+    assert len(answers(cluster)) == 1, "nothing was applied, so asking again would not help"
+    cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), commit=1))
+    assert answers(cluster)[1:] == [(True, AHEAD_MAX, False)] * 2, "to the heartbeat, and to what came too early"
+    cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), commit=2))
+    assert len(answers(cluster)) == 4, "once"
+
+
+def test_the_answer_is_not_given_to_another_leader() -> None:
+    cluster = follower(Numbers())
+    cluster.hear("b", "a", append("a", 1, (0, 0), numbered(1, *range(1, AHEAD_MAX + 1))))
+    cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), numbered(AHEAD_MAX + 1, AHEAD_MAX + 1)))
+    cluster.hear("b", "c", append("c", 2, (1, AHEAD_MAX), commit=1))
+    assert len(answers(cluster)) == 2
+    assert {send.to for send in cluster.members[B].all(Send)[1:] if isinstance(send, Send)} == {"c"}
+
+
+def test_a_follower_far_behind_catches_up_as_fast_as_answers_travel() -> None:
+    """No timer is waited for, although each message brings more than may be ahead of what is applied."""
+
+    class Lenient(Numbers):
+        def judge(self, *_: object, **__: object) -> Judgement:
+            return Judgement()
+
+    cluster = RaftCluster("c", learners="b", judge=Lenient())
+    cluster.isolate("b")
+    leader = cluster.elect("c")
+    for number in range(1, 5 * AHEAD_MAX):
+        cluster.propose("c", b"%d" % number)
+        cluster.deliver()
+    cluster.heal()
+    cluster.now_ns += cluster.config.election_timeout[1] * MILLISECOND_NS
+    cluster.beat()
+    assert cluster.machine("b").last_index == leader.commit_index == 5 * AHEAD_MAX
+    assert cluster.machine("b").stats.entries_refused > 2
 
 
 def test_what_is_not_applied_of_a_long_log_is_waited_for() -> None:

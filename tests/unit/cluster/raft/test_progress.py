@@ -47,6 +47,23 @@ def test_an_answer_to_a_heartbeat_does_not_pass_for_one_to_entries() -> None:
     assert progress.next_index == 5
 
 
+def test_what_was_taken_in_part_is_sent_on_at_once_one_message_at_a_time() -> None:
+    progress = at(1)
+    progress.accepted(Index(4))
+    progress.sent(2, 9, 0)
+    progress.sent(3, 12, 0)
+    assert progress.accepted(Index(6), 2, 3)
+    assert (progress.pace, progress.match_index, progress.next_index) == (Pace.PROBE, 6, 7)
+    assert not progress.refused(3, 6, 3, power_max=4), "of what was sent before"
+    progress.sent(4, 12, 0)
+    assert not progress.has_room(8)
+    assert not progress.accepted(Index(6), 4, 4), "nothing of it was taken before; now it would be"
+    assert (progress.has_room(8), progress.next_index) == (True, 7)
+    progress.sent(5, 12, 0)
+    assert progress.accepted(Index(12), 5, 5)
+    assert (progress.pace, progress.next_index) == (Pace.PIPELINE, 13)
+
+
 def test_each_refusal_in_a_row_goes_back_twice_as_far() -> None:
     progress = at(5_000)
     seen = []

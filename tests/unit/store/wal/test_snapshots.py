@@ -22,9 +22,9 @@ def _snapshots(files: CrashingFiles, memory_max: int = 1_000, free_bytes_min: in
     return Snapshots(files, cluster=CLUSTER, memory_max=memory_max, free_bytes_min=free_bytes_min)
 
 
-def _newest(files: CrashingFiles, least_index: int = 0) -> tuple[Snapshots, object, list[Notice]]:
+def _newest(files: CrashingFiles) -> tuple[Snapshots, object, list[Notice]]:
     snapshots, notices = _snapshots(files), list[Notice]()
-    return snapshots, snapshots.newest(notices, least_index=least_index), notices
+    return snapshots, snapshots.newest(notices), notices
 
 
 def _written(memory_max: int = 1_000) -> CrashingFiles:
@@ -88,7 +88,7 @@ def test_a_footer_that_does_not_belong_is_noticed() -> None:
     assert _newest(files)[2][0].detail.endswith("its metadata are of another place")
     notices: list[Notice] = []
     stranger = Snapshots(files, cluster=b"another", memory_max=1, free_bytes_min=0)
-    assert stranger.newest(notices, least_index=0) is None
+    assert stranger.newest(notices) is None
     assert notices[0].detail.endswith("it is of another cluster")
     longer = _written()
     longer.inodes[NAME].content[0:0] = b"more"
@@ -106,8 +106,7 @@ def test_the_newest_whole_one_counts() -> None:
     assert _newest(files)[1] == metadata(9, data=b"2", epoch=2)
     files.inodes[names[-2]].content[0] ^= 1
     assert _newest(files)[1] == metadata(8, data=b"4", epoch=4)
-    assert _newest(files, least_index=9)[1] is None
-    assert len(_newest(files, least_index=9)[2]) == 2
+    assert len(_newest(files)[2]) == 2
 
 
 def test_older_ones_are_removed_and_stay_readable_for_who_reads_them() -> None:
