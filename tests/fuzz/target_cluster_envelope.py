@@ -4,6 +4,8 @@ The first two bytes are also read as a type, and the rest as a payload that a re
 get past the signature and reach the decoders and every rule behind them.
 """
 
+from blake3 import blake3
+
 from bobbin.cluster.settings import MessageValidationConfig
 from bobbin.errors import PeerError
 from bobbin.wire.cluster import codec
@@ -26,7 +28,7 @@ def one_input(data: bytes) -> None:
         Refusal(refused.code)
     else:
         assert pack(found) == data
-        assert signed_bytes(found).endswith(found.payload)
+        assert signed_bytes(found).endswith(blake3(found.payload).digest())
     _admit(data)
     sealed = pack(envelope(int.from_bytes(data[:2], "big"), data[2:]))
     admitted = _admit(sealed)

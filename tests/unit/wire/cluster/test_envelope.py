@@ -4,6 +4,7 @@ import struct
 from typing import Any
 
 import pytest
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
@@ -100,14 +101,14 @@ def test_what_is_signed_is_the_tag_and_every_part_in_order(vector: dict[str, Any
     whole = from_vector(vector)
     destination = whole.destination.encode()
     parts = (
-        b"bobbin cluster envelope 1\0",
+        b"bobbin cluster envelope 2\0",
         whole.cluster,
         len(destination).to_bytes(2, "big") + destination + whole.destination_boot.to_bytes(8, "big"),
         whole.type.to_bytes(2, "big"),
         whole.boot_id.to_bytes(8, "big"),
         whole.sequence.to_bytes(8, "big"),
         whole.time_ms.to_bytes(8, "big"),
-        len(whole.payload).to_bytes(4, "big") + whole.payload,
+        len(whole.payload).to_bytes(4, "big") + blake3(whole.payload).digest(),
     )
     VerifyKey(whole.public).verify(b"".join(parts), whole.signature)
 
@@ -158,7 +159,7 @@ def test_every_envelope_is_the_same_after_the_journey(bare: Envelope, signs: boo
     assert whole.is_signed is signs
 
 
-@given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda rest: b"BCE\x01" + rest))
+@given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda rest: b"BCE\x02" + rest))
 def test_other_bytes_are_refused_and_raise_nothing_else(raw: bytes) -> None:
     """CL-272."""
     try:
@@ -177,7 +178,7 @@ def test_every_cut_and_every_added_byte_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("at", "value", "refusal"),
-    [(0, b"X", Refusal.MALFORMED), (3, b"\x02", Refusal.VERSION), (4, b"\x03", Refusal.MALFORMED)],
+    [(0, b"X", Refusal.MALFORMED), (3, b"\x01", Refusal.VERSION), (4, b"\x03", Refusal.MALFORMED)],
 )
 def test_another_head_is_refused(at: int, value: bytes, refusal: Refusal) -> None:
     raw = pack(SIGNED)
@@ -307,7 +308,7 @@ def test_a_clock_that_no_envelope_can_tell_is_refused(now_ms: int) -> None:
 
 def test_the_head_is_as_the_page_says() -> None:
     raw = pack(SIGNED)
-    assert raw[:5] == b"BCE\x01\x01"
+    assert raw[:5] == b"BCE\x02\x01"
     assert struct.unpack(">HQQQ", raw[5:31]) == (20, ALICE_BOOT, 3, NOW_MS)
     assert raw[31:47] == CLUSTER
     assert struct.unpack(">QHHI", raw[47:63]) == (BOB_BOOT, 32, 32, 7)

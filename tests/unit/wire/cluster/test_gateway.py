@@ -335,7 +335,7 @@ def test_a_refusal_is_counted_under_its_code_and_changes_nothing_else() -> None:
     tracker, known = SequenceTracker(), registry()
     door = gateway(tracker=tracker, known=known)
     good = pack(sealed(HEARTBEAT))
-    for raw in (b"", b"BCE\x02" + bytes(100), good[:-1], pack(sealed(HEARTBEAT, identity=MALLORY))):
+    for raw in (b"", b"BCE\x03" + bytes(100), good[:-1], pack(sealed(HEARTBEAT, identity=MALLORY))):
         with pytest.raises(MessageRefused) as caught:
             door.admit(raw, now_ms=NOW_MS)
         assert caught.value.reason
@@ -389,7 +389,7 @@ def test_a_removed_key_is_refused_at_once() -> None:
     assert admit(door, waiting) is Refusal.STRANGER
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda rest: b"BCE\x01" + rest))
+@given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda rest: b"BCE\x02" + rest))
 def test_arbitrary_bytes_are_refused_and_raise_nothing_else(raw: bytes) -> None:
     """CL-272."""
     door = gateway()
