@@ -118,11 +118,6 @@ class _Connection:
         size = messages.weight(request)
         self._number += 1
         self._open[self._number] = future, deadline
-        if len(self._open) == 1:
-            # Nothing else is under way that could travel with it.
-            self._unsent.append(request)
-            self._flush()
-            return future
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent.append(request)

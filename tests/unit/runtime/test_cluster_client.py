@@ -5,19 +5,32 @@ import select
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 from unittest.mock import AsyncMock
 
 import pytest
 
 from bobbin.cluster.key_value import SESSION_WINDOW, Kind, Outcome
+from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.effects import Role
 from bobbin.errors import UsageError
-from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted, OutcomeUnknown, _Session
+from bobbin.runtime.cluster_client import (
+    ClosedByNode,
+    ClusterClient,
+    NotAccepted,
+    OutcomeUnknown,
+    _Connection,
+    _Session,
+)
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.transport.base import TransportError
-from bobbin.wire.cluster.client import Done
+from bobbin.wire.cluster.client import Done, Get, decode_requests
 from bobbin.wire.cluster.commands import encode_outcome
+from bobbin.wire.cluster.frame import Deframer
 from tests.support.clusters import OPERATOR, Nodes, cluster, until
+
+if TYPE_CHECKING:
+    from bobbin.transport.flow import FlowStream
 
 
 def _run(tmp_path: Path, count: int, story: Callable[[Nodes], Awaitable[None]]) -> None:
@@ -48,6 +61,41 @@ def test_keys_are_written_compared_read_and_listed(tmp_path: Path) -> None:
                 await client.put(b"", b"")
 
     _run(tmp_path, 1, story)
+
+
+class _Silent:
+    """A channel that takes frames and never answers."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.outgoing = self
+
+    def put(self, data: bytes) -> None:
+        self.frames.append(data)
+
+    async def pour(self, _: object) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def test_requests_of_one_turn_travel_together_also_when_nothing_is_under_way() -> None:
+    """If one went ahead alone, the others would wait until a write of its own is durable."""
+
+    async def story() -> None:
+        silent = _Silent()
+        connection = _Connection(cast("FlowStream", silent), NodeId("n1"))
+        asked = [connection.ask(lambda number: Get(number, b"key"), deadline=1e9) for _ in range(3)]
+        await asyncio.sleep(0)
+        deframer = Deframer()
+        deframer.feed(b"".join(silent.frames))
+        assert [len(decode_requests(payload)) for payload in deframer.drain()] == [3]
+        await connection.close()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    asyncio.run(story())
 
 
 def test_a_scan_goes_on_from_page_to_page(tmp_path: Path) -> None:
