@@ -15,6 +15,8 @@ from typing import Final
 
 import orjson
 
+from bobbin.cluster.raft.entries import Configuration
+
 _TAIL_BYTES: Final = 64 * 1024
 """Looked at for the number of the last line."""
 
@@ -42,6 +44,16 @@ class Audit:
                 os.close(descriptor)
         except OSError:
             self.failures += 1
+
+
+def configuration_text(configuration: Configuration) -> str:
+    """A configuration on one line, for the audit log."""
+    parts = [f"voters {' '.join(configuration.voters) or 'none'}"]
+    if configuration.learners:
+        parts.append(f"learners {' '.join(configuration.learners)}")
+    if configuration.outgoing:
+        parts.append(f"outgoing {' '.join(configuration.outgoing)}")
+    return ", ".join(parts)
 
 
 def _last_number(file: Path) -> int:

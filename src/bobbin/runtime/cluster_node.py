@@ -38,7 +38,7 @@ from bobbin.errors import BobbinError, IntegrityError
 from bobbin.runtime import cluster_figures, cluster_status
 from bobbin.runtime.admission import MINUTE_NS
 from bobbin.runtime.cluster_attachment import Attachment, Attachments
-from bobbin.runtime.cluster_audit import Audit
+from bobbin.runtime.cluster_audit import Audit, configuration_text
 from bobbin.runtime.cluster_certificate import Credentials, public_key
 from bobbin.runtime.cluster_channels import Channels
 from bobbin.runtime.cluster_clock import Wake
@@ -393,6 +393,8 @@ class ClusterNode:
             index=effect.index,
             committed=effect.is_committed,
         )
+        if effect.is_committed and cluster_status.is_out(self.machine):
+            self.alarm("removed", "this node is no member of the cluster any more; it can be stopped")
         self.gossip.know(self._gossip_peers())
 
     def _notice(self, effect: HealthChanged | Healed | Flapping) -> None:
@@ -583,16 +585,6 @@ class ClusterNode:
         """All figures, for the report."""
         readings = {reading.metric.value: reading.value for reading in self.readings() if reading.value is not None}
         return {**self.gauges(), **self.counts(), **readings}
-
-
-def configuration_text(configuration: Configuration) -> str:
-    """A configuration on one line, for the audit log."""
-    parts = [f"voters {' '.join(configuration.voters) or 'none'}"]
-    if configuration.learners:
-        parts.append(f"learners {' '.join(configuration.learners)}")
-    if configuration.outgoing:
-        parts.append(f"outgoing {' '.join(configuration.outgoing)}")
-    return ", ".join(parts)
 
 
 def _wall_ms() -> int:

@@ -68,12 +68,14 @@ _TEXTS: Final = {
     Why.CHANGE_PENDING: "another change of the members is not committed yet",
     Why.NOT_CAUGHT_UP: "that node has not caught up",
     Why.UNKNOWN_NODE: "there is no such node in the configuration",
-    Why.IS_MEMBER: "that node is a member already",
+    Why.IS_MEMBER: "that node votes already",  # to be taken in twice is no refusal to anybody
     Why.IS_LEADER: "that node leads; hand leadership to another one first",
     Why.TOO_MUCH: "too much is waiting, or it is too large",
     Why.STORAGE: "the disk failed",
     Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
 }
+_LEADS_ALREADY: Final = "that node leads already"
+"""Instead, where leadership is to go to whoever has it."""
 
 
 class Core(Protocol):
@@ -343,6 +345,7 @@ class Requests:
         if effect.request in self._transfers:
             waiter, number, _ = self._transfers.pop(effect.request)
             found = [(waiter, number)]
+            text = _LEADS_ALREADY if effect.why is Why.IS_LEADER else text
         if effect.request in self._snapshots:
             found = [self._snapshots.pop(effect.request)]
         self.counts["rejected"] += len(found)

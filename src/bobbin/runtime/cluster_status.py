@@ -12,6 +12,7 @@ from bobbin.cluster.membership.messages import Health
 from bobbin.cluster.membership.partition import PartitionStatus
 from bobbin.cluster.names import MILLISECOND_NS, NodeId
 from bobbin.cluster.raft.effects import Role
+from bobbin.cluster.raft.entries import Configuration
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.runtime.cluster_links import PeerLink
 from bobbin.runtime.cluster_members import Directory
@@ -78,13 +79,18 @@ def problems_of(
 
     found: list[str] = []
     configuration = machine.configuration
+    members = set(configuration.members)
+    if is_out(machine):
+        # What it thinks of the others is of no use to anybody: none of them talks to it.
+        return ["this node is no member of the cluster any more: it was removed"]
+    if machine.node not in members:
+        found.append("this node is no member of the configuration that it knows: it has not caught up, or was removed")
     if machine.leader is None:
         found.append("no leader is known: nothing can be written")
     if len(configuration.voters) % 2 == 0 and configuration.voters:
         found.append(f"{len(configuration.voters)} voters tolerate no more failures than one fewer would")
     if configuration.is_joint:
         found.append("a change of several voters is under way")
-    members = set(configuration.members)
     for node in sorted(members - {machine.node}):
         link = links.get(node)
         health = gossip.health(node) if node in gossip.embeddings else Health.UNKNOWN
@@ -97,12 +103,33 @@ def problems_of(
         if link is not None and link.why_down is not None:
             found.append(f"no channel to {name(node)}: {link.why_down}")
         progress = machine.progress.get(node) if machine.role is Role.LEADER else None
-        if progress is not None and machine.commit_index - progress.held_index > LAG_ENTRIES_MAX:
+        # What a node holds that has not answered this leader yet is not known: it may be everything.
+        is_heard = progress is not None and progress.last_contact_ns >= 0
+        if progress is not None and is_heard and machine.commit_index - progress.held_index > LAG_ENTRIES_MAX:
             found.append(f"{name(node)} lacks {machine.commit_index - progress.held_index:,} committed entries")
-    if gossip.partition in (PartitionStatus.QUORUM_LOST, PartitionStatus.STALEMATE):
-        found.append(f"by gossip: {gossip.partition.value}")
-    if machine.node not in members:
-        found.append("this node is no member of the configuration that it knows")
+    return found + _partitions(gossip, configuration)
+
+
+def is_out(machine: RaftMachine) -> bool:
+    """Whether this node knows that it was put out: it was a member, and what followed is committed without it.
+
+    Known to one that was running then. One that has started again since has not heard what is committed.
+    """
+    index = machine.log.configuration_index
+    if machine.node in machine.configuration.members or index > machine.commit_index:
+        return False
+    return machine.node in machine.log.configuration_at(index - 1)[1].members
+
+
+def _partitions(gossip: MembershipMachine, configuration: Configuration) -> list[str]:
+    """What gossip thinks of the majority; of each of the two while a change of several voters is under way."""
+    found: list[str] = []
+    for voters in filter(None, (configuration.voters, configuration.outgoing)):
+        status = gossip.partition(voters)
+        if status in (PartitionStatus.QUORUM_LOST, PartitionStatus.STALEMATE):
+            there = len(gossip.reachable.intersection(voters))
+            text = f"by gossip: {status.value}, {there} of {len(voters)} voters within reach"
+            found += [text] if text not in found else []
     return found
 
 

@@ -4,7 +4,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bobbin.runtime.cluster_audit import Audit
+from bobbin.cluster.raft.entries import Configuration
+from bobbin.runtime.cluster_audit import Audit, configuration_text
 
 
 def _clock() -> datetime:
@@ -58,3 +59,8 @@ def test_a_line_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "missing" / "audit.jsonl")
     audit.note("role", "follower", "candidate")
     assert audit.failures == 1
+
+
+def test_a_configuration_on_one_line() -> None:
+    assert configuration_text(Configuration((), (), ())) == "voters none"
+    assert configuration_text(Configuration(("a",), ("b",), ("c",))) == "voters a, learners b, outgoing c"  # type: ignore[arg-type]

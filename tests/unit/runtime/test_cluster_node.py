@@ -11,10 +11,9 @@ from bobbin.cluster.key_value import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from bobbin.cluster.membership.messages import Health
 from bobbin.cluster.names import Index, Term
 from bobbin.cluster.raft.effects import Role
-from bobbin.cluster.raft.entries import Configuration
 from bobbin.cluster.raft.messages import AppendEntries
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
-from bobbin.runtime.cluster_node import ALARMS_PER_MINUTE, ClusterNode, Halted, configuration_text
+from bobbin.runtime.cluster_node import ALARMS_PER_MINUTE, ClusterNode, Halted
 from tests.support.clusters import OPERATOR, RAFT, Place, cluster, until, with_timeouts
 
 
@@ -106,7 +105,7 @@ def test_gossip_that_takes_everybody_for_dead_gates_nothing(tmp_path: Path) -> N
             await until(
                 lambda: (
                     all(set(node.healths()) == {"failed"} for node in nodes.running)
-                    and leader.gossip.machine.partition.value in ("quorum-lost", "unknown")
+                    and leader.gossip.machine.partition(nodes.first.voters).value in ("quorum-lost", "unknown")
                 )
             )
             async with nodes.client() as client:
@@ -194,24 +193,45 @@ def test_a_leader_cut_off_reports_that_it_is_not_well(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
+def test_a_node_that_is_removed_while_it_runs_says_so(tmp_path: Path) -> None:
+    """By the last word of its leader; nobody talks to it afterwards."""
+
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            leader = await nodes.elected()
+            gone = next(node for node in nodes.running if node is not leader)
+            await nodes.settled()
+            async with nodes.client() as client:
+                await client.remove(gone.node)
+            await until(lambda: gone.alarm_counts["removed"] == 1)
+            assert gone.problems() == ["this node is no member of the cluster any more: it was removed"]
+            assert gone.report(1).role == "no member"
+            assert "no member of the cluster any more" in nodes.place_of(gone).log.getvalue()
+            audited = [json.loads(line) for line in nodes.place_of(gone).audit.read_text("utf-8").splitlines()]
+            assert [line["to"] for line in audited if line["kind"] == "alarm"].count("removed") == 1
+            assert not any(node.alarm_counts["removed"] for node in nodes.running if node is not gone)
+
+    asyncio.run(run())
+
+
 def test_one_node_is_a_cluster(tmp_path: Path) -> None:
     async def run() -> None:
         async with cluster(tmp_path, 1) as nodes:
             node = await nodes.elected()
             async with ClusterClient(nodes.known, socket=tmp_path / "n1" / "node.sock") as client:
                 await client.put(b"a", b"1")
-                with pytest.raises(NotAccepted, match="leads"):
+                with pytest.raises(NotAccepted, match="leads; hand leadership to another one first"):
                     await client.remove(node.node)
+                with pytest.raises(NotAccepted, match="leads already"):
+                    await client.transfer(node.node)
+                with pytest.raises(NotAccepted, match="votes already"):
+                    await client.promote(node.node)
                 report = await client.status()
                 assert report.role == "leader"
                 assert report.problems == ()
 
     asyncio.run(run())
-
-
-def test_a_configuration_on_one_line() -> None:
-    assert configuration_text(Configuration((), (), ())) == "voters none"
-    assert configuration_text(Configuration(("a",), ("b",), ("c",))) == "voters a, learners b, outgoing c"  # type: ignore[arg-type]
 
 
 def test_stopping_twice_and_a_port_that_is_taken(tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ from random import Random
 from msgspec import structs
 
 from bobbin.cluster.identity import Identity
-from bobbin.cluster.membership.machine import MembershipMachine
+from bobbin.cluster.membership.events import Tick as GossipTick
+from bobbin.cluster.membership.machine import SETTLED_MS, MembershipMachine
 from bobbin.cluster.membership.messages import Health
-from bobbin.cluster.names import Index, NodeId
+from bobbin.cluster.names import MILLISECOND_NS, Index, NodeId
 from bobbin.cluster.raft.entries import Configuration
-from bobbin.cluster.raft.events import Recovered, Tick
+from bobbin.cluster.raft.events import Recovered, RemoveNode, Tick
 from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.runtime.cluster_certificate import make
 from bobbin.runtime.cluster_members import Directory, Member
-from bobbin.runtime.cluster_status import LAG_ENTRIES_MAX, problems_of, report, role_text
+from bobbin.runtime.cluster_status import LAG_ENTRIES_MAX, is_out, problems_of, report, role_text
 from tests.support.clusters import GOSSIP, RAFT
 from tests.support.raft_cluster import RaftCluster
 
@@ -60,6 +61,57 @@ def test_a_leader_reports_what_a_follower_holds_now_not_what_it_once_acknowledge
     assert [text for text in problems_of(leader, _gossip(), {}, {}) if "committed entries" in text] == [
         f"b lacks {leader.commit_index:,} committed entries"
     ]
+
+
+def test_what_a_node_lacks_that_has_not_answered_this_leader_is_not_known() -> None:
+    cluster = RaftCluster("abc")
+    leader = cluster.elect("a")
+    cluster.propose("a", *[b"command"] * (LAG_ENTRIES_MAX + 1))
+    cluster.deliver()
+    silent = leader.progress[NodeId("b")]
+    # As after a change of leader while it is down.
+    silent.next_index, silent.last_contact_ns = Index(1), -1
+    told = report(1, leader, _gossip(), {}, Directory(), root=b"", now_ns=5, problems=[], counters={})
+    assert {peer.node: peer.contact_ms is None for peer in told.peers} == {"b": True, "c": False}
+    assert not [text for text in problems_of(leader, _gossip(), {}, {}) if "committed entries" in text]
+
+
+def test_gossip_is_asked_about_those_who_vote_alone() -> None:
+    """CL-120: a node that only listens and is down takes no majority away, nor does one that is up make one."""
+    gossip = _gossip()
+    gossip.step(GossipTick(), now_ns=0)
+    gossip.step(GossipTick(), now_ns=(SETTLED_MS + 1) * MILLISECOND_NS)
+
+    def told(configuration: Configuration) -> list[str]:
+        return [text for text in problems_of(_machine(configuration), gossip, {}, {}) if text.startswith("by gossip")]
+
+    def voters(*nodes: NodeId) -> tuple[NodeId, ...]:
+        return tuple(sorted(nodes))
+
+    assert told(Configuration((_A,), (_B,))) == []
+    assert told(Configuration(voters(_A, _B), (_C,))) == ["by gossip: stalemate, 1 of 2 voters within reach"]
+    assert told(Configuration(voters(_A, _B, _C))) == ["by gossip: quorum-lost, 1 of 3 voters within reach"]
+    assert told(Configuration((_A,), (), voters(_A, _B, _C))) == ["by gossip: quorum-lost, 1 of 3 voters within reach"]
+    gossip.table.states[_C] = structs.replace(gossip.table.states[_C], health=Health.HEALTHY)
+    assert told(Configuration(voters(_A, _B), (_C,))) == ["by gossip: stalemate, 1 of 2 voters within reach"]
+    assert told(Configuration(voters(_A, _B, _C))) == []
+
+
+def test_a_node_knows_that_it_is_out_by_what_is_committed() -> None:
+    cluster = RaftCluster("abc")
+    leader = cluster.elect("a")
+    cluster.deliver()
+    gone = cluster.machine("c")
+    assert not is_out(gone)
+    cluster.step("a", RemoveNode(99, NodeId("c")))
+    cluster.deliver()
+    assert NodeId("c") not in leader.configuration.members
+    assert is_out(gone)
+    assert problems_of(gone, _gossip(), {}, {}) == ["this node is no member of the cluster any more: it was removed"]
+    assert not is_out(leader)
+    joining = _machine(Configuration((_B,)))
+    assert not is_out(joining), "it has never been one"
+    assert "it has not caught up, or was removed" in problems_of(joining, _gossip(), {}, {})[0]
 
 
 def test_roles_besides_those_of_raft() -> None:

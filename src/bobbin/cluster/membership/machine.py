@@ -28,7 +28,7 @@ How soon a dead node is failed in every live view is in ``bounds``.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from random import Random
 from typing import Final, TypeAlias, assert_never
@@ -151,13 +151,15 @@ class MembershipMachine:
         return self.health(node) is Health.HEALTHY and self.standing.is_good(node, self._now)
 
     @property
-    def partition(self) -> PartitionStatus:
-        """A report, by which nothing is decided. A suspected node is not lost yet; one on probation is not back yet."""
-        lost = (Health.UNKNOWN, Health.FAILED)
-        away = self.standing.healing
-        reachable = sum(self.health(node) not in lost and node not in away for node in self.embeddings)
+    def reachable(self) -> set[NodeId]:
+        """Who is there, this node among them. A suspected node is not lost yet; one on probation is not back yet."""
+        lost, away = (Health.UNKNOWN, Health.FAILED), self.standing.healing
+        return {self.node, *(node for node in self.embeddings if self.health(node) not in lost and node not in away)}
+
+    def partition(self, voters: Collection[NodeId]) -> PartitionStatus:
+        """Whether a majority of those who vote is there: a report, by which nothing is decided."""
         is_settled = self._began_ns >= 0 and self._now - self._began_ns >= SETTLED_MS * MILLISECOND_NS
-        return partition_status(reachable + 1, len(self.embeddings) + 1, is_settled=is_settled)
+        return partition_status(len(self.reachable.intersection(voters)), len(voters), is_settled=is_settled)
 
     def route(self, wanted: Embedding) -> NodeId:
         """The member to which a vector belongs; the same on every node with this view."""

@@ -5,20 +5,20 @@ from enum import StrEnum, unique
 
 @unique
 class PartitionStatus(StrEnum):
-    """Whether a majority can be reached, by all that gossip knows."""
+    """Whether a majority of those who vote can be reached, by all that gossip knows."""
 
     QUORUM_REACHABLE = "quorum-reachable"
     QUORUM_LOST = "quorum-lost"
     STALEMATE = "stalemate"
     """Exactly half of an even number: the other half may think the same."""
     UNKNOWN = "unknown"
-    """The node has only just begun."""
+    """The node has only just begun, or knows of nobody who votes."""
 
 
-def partition_status(reachable: int, members: int, *, is_settled: bool) -> PartitionStatus:
-    """``reachable`` and ``members`` count this node itself."""
-    if not is_settled:
+def partition_status(reachable: int, voters: int, *, is_settled: bool) -> PartitionStatus:
+    """Both count this node itself, where it votes. Whoever only listens counts for nothing."""
+    if not is_settled or not voters:
         return PartitionStatus.UNKNOWN
-    if 2 * reachable > members:
+    if 2 * reachable > voters:
         return PartitionStatus.QUORUM_REACHABLE
-    return PartitionStatus.STALEMATE if 2 * reachable == members else PartitionStatus.QUORUM_LOST
+    return PartitionStatus.STALEMATE if 2 * reachable == voters else PartitionStatus.QUORUM_LOST

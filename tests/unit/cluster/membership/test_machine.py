@@ -35,7 +35,8 @@ def against(incarnation: int, health: Health = Health.FAILED) -> GossipNodeState
 
 
 def status(node: Driven) -> PartitionStatus:
-    return node.machine.partition
+    """With everybody voting."""
+    return node.machine.partition((node.machine.node, *node.machine.embeddings))
 
 
 def alives(node: Driven) -> set[int]:
@@ -355,6 +356,19 @@ def test_the_status_of_the_partition_is_a_report() -> None:
     assert status(node) is PartitionStatus.STALEMATE
     node.hear(B, Alive(node_id=B, incarnation=2))
     assert status(node) is PartitionStatus.STALEMATE, "and one on probation is not back"
+
+
+def test_whoever_only_listens_counts_for_nothing_in_the_report() -> None:
+    """CL-120: a majority is one of voters, and a listener that is away, or there, changes none."""
+    node = Driven("bcd", config=GossipConfig(probe_interval_ms=100_000))
+    node.advance(5_200)
+    assert node.machine.reachable == {A}
+    assert node.machine.partition((A,)) is PartitionStatus.QUORUM_REACHABLE
+    assert node.machine.partition((B,)) is PartitionStatus.QUORUM_LOST, "this node does not vote itself"
+    node.introduce(B, C)
+    assert node.machine.reachable == {A, B, C}
+    assert node.machine.partition((A, D)) is PartitionStatus.STALEMATE
+    assert node.machine.partition(()) is PartitionStatus.UNKNOWN
 
 
 def test_a_vector_is_routed_by_the_view() -> None:

@@ -11,7 +11,7 @@ REACHABLE, LOST = PartitionStatus.QUORUM_REACHABLE, PartitionStatus.QUORUM_LOST
 
 
 @pytest.mark.parametrize(
-    ("reachable", "members", "status"),
+    ("reachable", "voters", "status"),
     [
         (1, 1, REACHABLE),
         (2, 3, REACHABLE),
@@ -24,9 +24,13 @@ REACHABLE, LOST = PartitionStatus.QUORUM_REACHABLE, PartitionStatus.QUORUM_LOST
         (1, 2, PartitionStatus.STALEMATE),
     ],
 )
-def test_a_majority_is_reachable_and_half_is_a_stalemate(reachable: int, members: int, status: PartitionStatus) -> None:
-    assert partition_status(reachable, members, is_settled=True) is status
-    assert partition_status(reachable, members, is_settled=False) is PartitionStatus.UNKNOWN
+def test_a_majority_is_reachable_and_half_is_a_stalemate(reachable: int, voters: int, status: PartitionStatus) -> None:
+    assert partition_status(reachable, voters, is_settled=True) is status
+    assert partition_status(reachable, voters, is_settled=False) is PartitionStatus.UNKNOWN
+
+
+def test_without_voters_nothing_is_known() -> None:
+    assert partition_status(0, 0, is_settled=True) is PartitionStatus.UNKNOWN
 
 
 def test_consensus_does_not_ask_for_it() -> None:
