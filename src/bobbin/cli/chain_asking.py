@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from bobbin.errors import UsageError
+from bobbin.cli.output import Output
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.config.cluster import NodeFolder
@@ -32,7 +33,11 @@ def ask(
     *,
     seconds: float = SECONDS,
 ) -> T:
-    """Put a question to a set of shards: to the nodes of the folder where they run, else to those that they know."""
+    """Put a question to a set of shards: to the nodes of the folder where they run, else to those that they know.
+
+    Raises ``NoMajority`` where it is not answered since too few nodes of a shard are there.
+    """
+    from bobbin.cli.cluster_majority import explained
     from bobbin.config.shards import read_set
     from bobbin.runtime.cluster_client import ClusterClient
     from bobbin.runtime.tensor_chain import TensorChain
@@ -45,7 +50,12 @@ def ask(
             for read in found
         ]
         async with TensorChain(clients, seconds=seconds) as chain:
-            return await question(chain, found)
+            try:
+                return await question(chain, found)
+            except ResourceError as error:
+                if (better := await explained(error, found, folder)) is None:
+                    raise
+                raise better from error
 
     return asyncio.run(run())
 
@@ -67,6 +77,12 @@ def transaction_id(text: str) -> bytes:
     if len(raw) != 16:
         raise UsageError(f"the id of a transaction is 32 hexadecimal digits, not {text[:80]!r}")
     return raw
+
+
+def head(out: Output, line: str) -> None:
+    """What the columns of a listing are, for people."""
+    if not out.as_json:
+        out.row(None, out.style(line.rstrip(), dim=True))
 
 
 def shown(value: bytes) -> str:

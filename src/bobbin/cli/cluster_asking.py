@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.cluster.names import NodeId
@@ -26,9 +26,17 @@ Seconds = Annotated[
 
 
 def ask(
-    folder: Path, question: "Callable[[ClusterClient, NodeFolder], Awaitable[T]]", *, seconds: float = SECONDS
+    folder: Path,
+    question: "Callable[[ClusterClient, NodeFolder], Awaitable[T]]",
+    *,
+    seconds: float = SECONDS,
+    needs_majority: bool = True,
 ) -> T:
-    """Put a question to the cluster: to the node of the folder if it runs, else to the others that it knows."""
+    """Put a question to the cluster: to the node of the folder if it runs, else to the others that it knows.
+
+    Raises ``NoMajority`` where it is not answered since too few nodes are there, unless it needs no majority.
+    """
+    from bobbin.cli.cluster_majority import explained
     from bobbin.config.cluster import read_folder
     from bobbin.runtime.cluster_client import ClusterClient
 
@@ -39,9 +47,30 @@ def ask(
             read.known, own=read.operator, socket=read.layout.socket, here=read.node, seconds=seconds
         )
         async with client:
-            return await question(client, read)
+            try:
+                return await question(client, read)
+            except ResourceError as error:
+                better = await explained(error, [read], folder) if needs_majority else None
+                if better is None:
+                    raise
+                raise better from error
 
     return asyncio.run(run())
+
+
+def ask_keys(
+    folder: Path,
+    question: "Callable[[ClusterClient, NodeFolder], Awaitable[T]]",
+    *,
+    instead: str,
+    seconds: float = SECONDS,
+) -> T:
+    """As ``ask``, about keys. A set of shards keeps its own in chains; ``instead`` is what asks for those."""
+    from bobbin.config.shards import is_set
+
+    if is_set(folder):
+        raise UsageError(f"{folder} is of a set of shards, which keeps its keys in a chain: bobbin chain {instead}")
+    return ask(folder, question, seconds=seconds)
 
 
 def find_node(text: str, directory: "Directory") -> "NodeId":

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bobbin.cli.output import Json, Output
 from bobbin.cli.text import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bobbin.cluster.names import NodeId
     from bobbin.config.cluster import NodeFolder
     from bobbin.runtime.cluster_members import KnownMembers
-    from bobbin.wire.cluster.client import Report
+    from bobbin.wire.cluster.client import PeerReport, Report
 
 _COLUMNS: Final = ("node", "address", "role", "term", "commit", "applied", "lag", "log", "health", "root")
 _FIGURES: Final = frozenset({"term", "commit", "applied", "lag", "log"})
@@ -35,6 +35,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     report: "Report | None"
     why: str = ""
     """Why it does not answer."""
+    is_shut: bool = False
+    """Whether it runs, and has closed the channel: it stops, or does not know the key of this folder."""
 
 
 class ClusterView(Struct, frozen=True, kw_only=True):
@@ -56,16 +58,23 @@ class ClusterView(Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> list[str]:
         """What is wrong: first what is seen from outside, then what the leader says, or everybody where none leads."""
-        found = [f"{_short(view.node)} does not answer: {view.why}" for view in self.nodes if view.report is None]
+        found = [f"{short(view.node)} does not answer: {view.why}" for view in self.nodes if view.report is None]
         leader = self.leader
         if leader is None:
             found.insert(0, "no node that answers leads")
         leading = [report for report in self.reports if report.role == "leader"]
         if len(leading) > 1:
-            terms = ", ".join(f"{_short(report.node)} in term {report.term}" for report in leading)
+            terms = ", ".join(f"{short(report.node)} in term {report.term}" for report in leading)
             found.append(f"two nodes think that they lead: {terms}; the one of the lower term has not heard yet")
         for report in self.reports if leader is None else [leader]:
             found += [problem for problem in report.problems if problem not in found]
+        if leader is not None:
+            # The leader does not speak of nodes that are none of its cluster; the first thing they say is that.
+            found += [
+                f"{short(report.node)} says: {report.problems[0]}"
+                for report in self.reports
+                if report.role == "no member" and report.problems
+            ]
         roots = {(report.applied_index, report.root) for report in self.reports if report.root}
         if len(roots) > len({index for index, _ in roots}):
             found.append("two nodes have applied the same log and hold different data")
@@ -128,39 +137,32 @@ def look_at(folder: Path, *, seconds: float) -> Shown:
     return Shown(views=asyncio.run(look_all()), is_set=is_set(folder))
 
 
-async def look(folder: "NodeFolder", *, seconds: float) -> ClusterView:
-    """Ask everybody who is known."""
-    from bobbin.runtime.cluster_client import ClusterClient
+async def look(folder: "NodeFolder", *, seconds: float, learns: bool = True) -> ClusterView:
+    """Ask everybody who is known: to the cluster, or, where that is not asked first, to the folder."""
+    from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient
 
     def client(known: "KnownMembers", *, local: bool) -> ClusterClient:
         socket = folder.layout.socket if local else None
         return ClusterClient(known, own=folder.operator, socket=socket, here=folder.node, seconds=seconds)
 
     known = folder.known
-    async with client(known, local=True) as anybody:
-        with suppress(BobbinError):  # then those of the folder
-            known = await anybody.members()
+    if learns:
+        async with client(known, local=True) as anybody:
+            with suppress(BobbinError):  # then those of the folder
+                known = await anybody.members()
 
-        async def ask(node: "NodeId") -> "Report | str":
-            try:
-                async with asyncio.timeout(seconds), client(known, local=node == folder.node) as one:
-                    return await one.status(node)
-            except TimeoutError:
-                return "no answer in time"
-            except BobbinError as error:
-                return str(error)
+    async def ask(node: "NodeId") -> NodeView:
+        view = NodeView(node=node, address=known.directory.members[node].address, report=None)
+        try:
+            async with asyncio.timeout(seconds), client(known, local=node == folder.node) as one:
+                return structs.replace(view, report=await one.status(node))
+        except TimeoutError:
+            return structs.replace(view, why="no answer in time")
+        except BobbinError as error:
+            return structs.replace(view, why=str(error), is_shut=isinstance(error, ClosedByNode))
 
-        nodes = sorted(known.directory.members, key=lambda node: known.directory.members[node].address)
-        answers = await asyncio.gather(*(ask(node) for node in nodes))
-    views = [
-        NodeView(
-            node=node,
-            address=known.directory.members[node].address,
-            report=None if isinstance(answer, str) else answer,
-            why=answer if isinstance(answer, str) else "",
-        )
-        for node, answer in zip(nodes, answers, strict=True)
-    ]
+    nodes = sorted(known.directory.members, key=lambda node: known.directory.members[node].address)
+    views = await asyncio.gather(*(ask(node) for node in nodes))
     return ClusterView(cluster=folder.settings.cluster.hex(), nodes=tuple(views))
 
 
@@ -179,7 +181,7 @@ def lines(view: ClusterView, out: Output, name: str = "") -> list[str]:
         shown.append(out.style(line, bold=is_leader, dim=at == 0))
     leader = view.leader
     terms = Counter(report.term for report in view.reports)
-    head = "no leader" if leader is None else f"{_short(leader.node)} leads in term {leader.term}"
+    head = "no leader" if leader is None else f"{short(leader.node)} leads in term {leader.term}"
     if leader is None and terms:
         head += f"; the highest term is {max(terms)}"
     first = (
@@ -190,16 +192,15 @@ def lines(view: ClusterView, out: Output, name: str = "") -> list[str]:
 
 
 def _cells(view: NodeView, leader: "Report | None") -> Sequence[str]:
-    peers = () if leader is None else leader.peers
-    peer = next((peer for peer in peers if peer.node == view.node), None)
+    peer = _peer(view, leader)
     health = "" if peer is None else peer.health
-    report = view.report
+    report, behind = view.report, _lag(view, leader)
     if report is None:
-        lag = "" if leader is None or peer is None else f"{max(0, leader.commit_index - peer.match_index):,}"
-        return (_short(view.node), printable(view.address), "down", "", "", "", lag, "", health, "")
-    lag = "" if leader is None else f"{max(0, leader.commit_index - report.applied_index):,}"
+        lag = "" if peer is None else "?" if behind is None else f"{behind:,}"
+        return (short(view.node), printable(view.address), "down", "", "", "", lag, "", health, "")
+    lag = "" if behind is None else f"{behind:,}"
     return (
-        _short(view.node),
+        short(view.node),
         printable(view.address),
         printable(report.role),
         str(report.term),
@@ -212,11 +213,32 @@ def _cells(view: NodeView, leader: "Report | None") -> Sequence[str]:
     )
 
 
+def _peer(view: NodeView, leader: "Report | None") -> "PeerReport | None":
+    """What the leader says of a node."""
+    return None if leader is None else next((peer for peer in leader.peers if peer.node == view.node), None)
+
+
+def _lag(view: NodeView, leader: "Report | None") -> int | None:
+    """How many committed entries a node has not applied, or does not hold where it is down; None for not known.
+
+    What a node holds that is down is what it has told its leader. One that has never answered this leader may hold
+    everything, or nothing.
+    """
+    if leader is None:
+        return None
+    if view.report is not None:
+        return max(0, leader.commit_index - view.report.applied_index)
+    peer = _peer(view, leader)
+    if peer is None or peer.contact_ms is None:
+        return None
+    return max(0, leader.commit_index - peer.match_index)
+
+
 def _value(view: NodeView, leader: "Report | None") -> Json:
     report = view.report
     value: dict[str, Json] = {"node": view.node, "address": view.address, "answers": report is not None}
     if report is None:
-        return value | {"why": view.why}
+        return value | {"why": view.why, "lag": _lag(view, leader)}
     return value | {
         "role": report.role,
         "term": report.term,
@@ -226,7 +248,7 @@ def _value(view: NodeView, leader: "Report | None") -> Json:
         "first_index": report.first_index,
         "last_index": report.last_index,
         "snapshot_index": report.snapshot_index,
-        "lag": None if leader is None else max(0, leader.commit_index - report.applied_index),
+        "lag": _lag(view, leader),
         "voters": list(report.configuration.voters),
         "learners": list(report.configuration.learners),
         "root": report.root.hex() or None,
@@ -245,5 +267,6 @@ def _value(view: NodeView, leader: "Report | None") -> Json:
     }
 
 
-def _short(node: str) -> str:
+def short(node: str) -> str:
+    """The beginning of an id, as people see it."""
     return node[:_ID_CHARACTERS]

@@ -73,6 +73,27 @@ def test_a_node_that_is_down_hides_nothing_of_the_others() -> None:
     assert row.split() == ["cccccccc", "tls:h:1", "down", "3", "healthy"]
 
 
+def test_what_a_node_lacks_is_not_known_before_it_has_answered_this_leader() -> None:
+    leader = _report(_A, "leader")
+    silent = tuple(
+        structs.replace(peer, match_index=0, contact_ms=None) if peer.node == _C else peer for peer in leader.peers
+    )
+    view = _view(structs.replace(leader, peers=silent), _report(_B, "follower"), None)
+    row = next(line for line in _text(view).splitlines() if line.startswith("cccccccc"))
+    assert row.split() == ["cccccccc", "tls:h:1", "down", "?", "healthy"]
+    lags = [node["lag"] for node in json.loads(encode(view.value()))["nodes"]]
+    assert lags == [0, 0, None]
+    leaderless = _view(None, _report(_B, "follower"), None)
+    assert [node["lag"] for node in json.loads(encode(leaderless.value()))["nodes"]] == [None, None, None]
+    assert "?" not in _text(leaderless)
+
+
+def test_a_node_that_was_removed_says_so_beside_a_leader_that_does_not_speak_of_it() -> None:
+    gone = _report(_C, "no member", problems=("this node is no member of the cluster any more", "no leader is known"))
+    view = _view(_report(_A, "leader"), _report(_B, "follower"), gone)
+    assert view.problems == ["cccccccc says: this node is no member of the cluster any more"]
+
+
 def test_without_a_leader_everybody_is_heard() -> None:
     view = _view(None, _report(_B, "follower", problems=("b is alone",)), _report(_C, "candidate", term=6))
     assert view.leader is None
@@ -129,5 +150,5 @@ def test_programs_get_the_same() -> None:
     assert value["leader"] == _A
     nodes = value["nodes"]
     assert isinstance(nodes, list)
-    assert nodes[1] == {"node": _B, "address": "tls:h:1", "answers": False, "why": "refused"}
+    assert nodes[1] == {"node": _B, "address": "tls:h:1", "answers": False, "why": "refused", "lag": 3}
     assert nodes[2]["lag"] == 0

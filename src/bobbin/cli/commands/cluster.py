@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, ask_keys
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Limit
 from bobbin.cli.output import Json, Output, not_found, refused
@@ -368,7 +368,7 @@ def cluster_snapshot(folder: NodeDir, seconds: Seconds = 60.0, as_json: AsJson =
         return await client.snapshot(read.node)
 
     try:
-        index = ask(folder, snapshot, seconds=seconds)
+        index = ask(folder, snapshot, seconds=seconds, needs_majority=False)
     except NotAccepted as error:
         return refused(out, str(error))
     out.result({"index": index}, f"snapshot up to {index:,}")
@@ -407,7 +407,7 @@ def cluster_put(
         is_done = await client.compare_and_swap(key.encode(), None if expect is None else expect.encode(), data)
         return 0 if is_done else None
 
-    version = ask(folder, put, seconds=seconds)
+    version = ask_keys(folder, put, instead=f"tx {folder} --put {key}=VALUE", seconds=seconds)
     if version is None:
         return refused(out, f"{key} has another value" if expect is not None else f"there is a key {key} already")
     out.result({"key": key, "version": version or None}, *([f"version {version}"] if version else []))
@@ -426,7 +426,7 @@ def cluster_get(
     async def get(client: "ClusterClient", _: "NodeFolder") -> "Value":
         return await client.get(key.encode(), stale=stale)
 
-    found = ask(folder, get, seconds=seconds)
+    found = ask_keys(folder, get, instead=f"get {folder} {key}", seconds=seconds)
     if found.value is None:
         return not_found(out, f"there is no key {key}")
     if as_json:
@@ -446,7 +446,7 @@ def cluster_delete(folder: NodeDir, key: Key, seconds: Seconds = SECONDS, as_jso
     async def delete(client: "ClusterClient", _: "NodeFolder") -> bool:
         return await client.delete(key.encode())
 
-    if not ask(folder, delete, seconds=seconds):
+    if not ask_keys(folder, delete, instead=f"tx {folder} --delete {key}", seconds=seconds):
         return not_found(out, f"there is no key {key}")
     out.result({"deleted": key})
     return ExitCode.OK
@@ -476,7 +476,7 @@ def cluster_scan(
             count += 1
             _show(out, row)
 
-    ask(folder, scan, seconds=seconds)
+    ask_keys(folder, scan, instead=f"get {folder} KEY…", seconds=seconds)
     return ExitCode.OK
 
 

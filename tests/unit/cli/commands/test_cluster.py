@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bobbin.cli.cluster_token import read_token
-from bobbin.config.cluster import read_folder
+from bobbin.config.cluster import create_cluster, prepare, read_folder
 from bobbin.config.shards import read_set
 from tests.support.clusters import free_ports, served_folder, until
 from tests.unit.cli.command_line import Cli
@@ -57,6 +57,26 @@ def test_a_set_of_shards_is_made_at_once(tmp_path: Path, cli: Cli) -> None:
     down = cli("cluster", "status", tmp_path / "c" / "n1", "--seconds", "0.2", "--wait", "0.1")
     assert (down.code, "shard 0, cluster " in down.text, "shard 1, cluster " in down.text) == (5, True, True)
     assert "name one of them" in cli("cluster", "invite", tmp_path / "c" / "n1").err
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        (("put", "colour", "green"), "tx {} --put colour=VALUE"),
+        (("get", "colour"), "get {} colour"),
+        (("delete", "colour"), "tx {} --delete colour"),
+        (("scan",), "get {} KEY…"),
+    ],
+)
+def test_keys_of_a_set_of_shards_are_those_of_its_chain(
+    tmp_path: Path, cli: Cli, asked: tuple[str, ...], instead: str
+) -> None:
+    assert cli("cluster", "init", tmp_path / "sh", "--nodes", "1", "--shards", "2").code == 0
+    folder = tmp_path / "sh" / "n1"
+    command, *rest = asked
+    answer = cli("cluster", command, folder, *rest)
+    assert answer.code == 2
+    assert f"keeps its keys in a chain: bobbin chain {instead.format(folder)}\n" in answer.err
 
 
 @pytest.mark.parametrize("more", [(), ("--shards", "2")])
@@ -158,4 +178,22 @@ def test_without_a_node_that_runs_there_is_no_answer(tmp_path: Path, cli: Cli) -
     down = cli("cluster", "status", folder, "--seconds", "0.5")
     assert down.code == 5
     assert "no leader" in down.text
-    assert cli("cluster", "get", folder, "colour", "--seconds", "0.3").code == 5
+    silent = cli("cluster", "get", folder, "colour", "--seconds", "0.3")
+    assert (silent.code, "the only node of the cluster, " in silent.err) == (5, True)
+    # A snapshot is one node's own affair.
+    assert "nothing listens there" in cli("cluster", "snapshot", folder, "--seconds", "0.3").err
+
+
+@pytest.mark.slow
+def test_without_a_majority_it_is_said_who_answers(tmp_path: Path, cli: Cli) -> None:
+    places = [f"tls:127.0.0.1:{port}" for port in free_ports(3)]
+    folders = [tmp_path / name for name in ("n1", "n2", "n3")]
+    create_cluster([prepare(folder, listen=place) for folder, place in zip(folders, places, strict=True)])
+    there, *away = (read_folder(folder).node[:8] for folder in folders)
+    with served_folder(folders[0]):
+        for command in (("put", folders[0], "a", "b"), ("get", folders[1], "a")):
+            answer = cli("cluster", *command, "--seconds", "0.5")
+            assert answer.code == 5
+            assert f"no majority of the 3 voters answers: {there} does, {', '.join(sorted(away))} do not" in answer.err
+            assert f"see `bobbin cluster status {command[1]}`" in answer.err
+        assert cli("cluster", "get", folders[0], "a", "--stale").code == 1
