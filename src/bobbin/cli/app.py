@@ -15,8 +15,8 @@ from bobbin.cli.commands.chain import (
     chain_pending,
     chain_resolve,
     chain_tx,
-    chain_verify,
 )
+from bobbin.cli.commands.chain_verify import chain_verify
 from bobbin.cli.commands.cluster import (
     cluster_delete,
     cluster_get,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.cli.chain_asking import ask, pair, shown, transaction_id
+from bobbin.cli.chain_asking import ask, head, pair, shown, transaction_id
+from bobbin.cli.output import Output, flush
 from bobbin.errors import UsageError
 from bobbin.runtime.tensor_chain import TensorChain
 
@@ -28,6 +29,13 @@ def test_bytes_are_shown_as_text_where_they_are() -> None:
     assert shown("grün".encode()) == "grün"
     assert shown(b"\xff\x00") == "0xff00"
     assert shown(b"a\x1b[2J") == "0x611b5b324a", "nothing that a terminal would obey"
+
+
+def test_columns_are_named_for_people_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for as_json in (False, True):
+        head(Output(as_json=as_json), "shard  height  ")
+    flush()
+    assert capfdbinary.readouterr().out == b"shard  height\n"
 
 
 def test_a_folder_without_shards_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bobbin.cli.chain_asking import SECONDS, Seconds, SetDir, ask, pair, shown, transaction_id
+from bobbin.cli.chain_asking import SECONDS, Seconds, SetDir, ask, head, pair, shown, transaction_id
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output, not_found, refused
@@ -15,11 +15,10 @@ from bobbin.errors import UsageError
 
 if TYPE_CHECKING:
     from bobbin.cluster.chain.block import Block
-    from bobbin.cluster.names import NodeId
     from bobbin.cluster.operations import Operation
     from bobbin.config.cluster import NodeFolder
     from bobbin.runtime.tensor_chain import Result, TensorChain, Workspace
-    from bobbin.wire.cluster.chain import ChainChange, ChainVerdict, PendingTransaction
+    from bobbin.wire.cluster.chain import ChainChange, PendingTransaction
 
 Shard = Annotated[
     int | None,
@@ -209,7 +208,7 @@ def chain_history(
 
     changes = ask(folder, look, seconds=seconds)
     if changes:
-        _head(out, f"{'height':>8}  {'transaction':16}  operation")
+        head(out, f"{'height':>8}  {'transaction':32}  operation")
     for change in changes:
         what = type(change.operation).__name__
         refusal = f"  not done: {change.refusal}" if change.refusal else ""
@@ -226,7 +225,7 @@ def chain_history(
                 "amount": amount,
                 "refusal": change.refusal or None,
             },
-            f"{change.height:>8,}  {change.tx.hex()[-16:]}  {what}{text}{refusal}",
+            f"{change.height:>8,}  {change.tx.hex()}  {what}{text}{refusal}",
         )
     return ExitCode.OK if changes else not_found(out, f"nothing was ever done to {key}")
 
@@ -257,7 +256,7 @@ def chain_blocks(
 
     found = ask(folder, look, seconds=seconds)
     if found:
-        _head(out, f"{'shard':>5}  {'height':>8}  {'hash':16}  {'proposer':8}  transactions  operations")
+        head(out, f"{'shard':>5}  {'height':>8}  {'hash':16}  {'proposer':8}  transactions  operations")
     for one, block in found:
         header = block.header
         digest = header_hash(header).hex()
@@ -277,80 +276,9 @@ def chain_blocks(
             f"{one:>5}  {header.height:>8,}  {digest[:16]}  {header.proposer[:8]:8}  "
             f"{len(block.transactions):>12}  {count:>10}",
         )
+    if not found:
+        out.note(f"there is no block of height {first:,} or above")
     return ExitCode.OK
-
-
-def chain_verify(
-    folder: SetDir,
-    seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, max=86_400, metavar="SECONDS", help="How long a node may take.")
-    ] = 600.0,
-    as_json: AsJson = False,
-) -> ExitCode:
-    """Have every node check its whole chain: hashes, signatures, and every root by doing it all again.
-
-    Then the nodes of a shard are compared: two of one height must have the same tip. Ends with 3 where a block is bad
-    or tips differ, and with 1 where a node does not answer.
-
-    Example: bobbin chain verify try/n1
-    """
-    out = Output(as_json=as_json)
-
-    async def look(
-        chain: "TensorChain", read: "tuple[NodeFolder, ...]"
-    ) -> "list[tuple[int, NodeId, ChainVerdict | str]]":
-        return await _verdicts(chain, read)
-
-    found = ask(folder, look, seconds=seconds)
-    _head(out, f"{'shard':>5}  {'node':8}  {'height':>8}  {'tip':16}")
-    tips: dict[tuple[int, int], set[bytes]] = {}
-    is_bad = is_silent = False
-    for shard, node, verdict in found:
-        if isinstance(verdict, str):
-            is_silent = True
-            out.row({"shard": shard, "node": node, "error": verdict}, f"{shard:>5}  {node[:8]}  {verdict}")
-            continue
-        tips.setdefault((shard, verdict.height), set()).add(verdict.tip)
-        is_bad |= verdict.fault_height is not None
-        fault = "" if verdict.fault_height is None else f"  BAD at {verdict.fault_height:,}: {verdict.fault}"
-        out.row(
-            {
-                "shard": shard,
-                "node": node,
-                "height": verdict.height,
-                "tip": verdict.tip.hex(),
-                "fault_height": verdict.fault_height,
-                "fault": verdict.fault or None,
-            },
-            f"{shard:>5}  {node[:8]}  {verdict.height:>8,}  {verdict.tip.hex()[:16]}{fault}",
-        )
-    for (shard, height), different in sorted(tips.items()):
-        if len(different) > 1:
-            is_bad = True
-            out.warn(f"shard {shard} has {len(different)} different blocks of height {height:,}")
-    if is_bad:
-        return ExitCode.INTEGRITY
-    return ExitCode.NOT_ALL if is_silent else ExitCode.OK
-
-
-async def _verdicts(
-    chain: "TensorChain", read: "tuple[NodeFolder, ...]"
-) -> "list[tuple[int, NodeId, ChainVerdict | str]]":
-    from bobbin.cluster.transactions.names import ShardId
-    from bobbin.errors import BobbinError
-
-    found: list[tuple[int, NodeId, ChainVerdict | str]] = []
-    for shard in range(len(read)):
-        try:
-            nodes = list((await chain.client(ShardId(shard)).members()).directory.members)
-        except BobbinError:
-            nodes = list(read[shard].known.directory.members)
-        for node in sorted(nodes):
-            try:
-                found.append((shard, node, await chain.verify_node(ShardId(shard), node)))
-            except BobbinError as error:
-                found.append((shard, node, f"does not answer: {error}"))
-    return found
 
 
 # ---- what is not over -----------------------------------------------------------------------------------------------
@@ -376,7 +304,8 @@ def chain_pending(folder: SetDir, seconds: Seconds = SECONDS, as_json: AsJson = 
             found += [(shard, one) for one in answer.transactions]
         return found
 
-    for shard, one in ask(folder, look, seconds=seconds):
+    open_ones = ask(folder, look, seconds=seconds)
+    for shard, one in open_ones:
         out.row(
             {
                 "shard": shard,
@@ -390,6 +319,8 @@ def chain_pending(folder: SetDir, seconds: Seconds = SECONDS, as_json: AsJson = 
             f"{shard:>3}  {one.tx.hex()}  {one.role} ({one.standing}), coordinated by shard {one.coordinator}, "
             f"{one.keys} keys locked",
         )
+    if not open_ones:
+        out.note("every transaction is over")
     return ExitCode.OK
 
 
@@ -500,12 +431,6 @@ def _shards(shard: int | None, count: int) -> range:
     if shard >= count:
         raise UsageError(f"there is no shard {shard}; there are {count}, from 0")
     return range(shard, shard + 1)
-
-
-def _head(out: Output, line: str) -> None:
-    """What the columns of a listing are, for people."""
-    if not out.as_json:
-        out.row(None, out.style(line.rstrip(), dim=True))
 
 
 def _name(key: bytes) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from bobbin.cluster.names import NodeId
+    from bobbin.cluster.raft.effects import Why
     from bobbin.config.cluster import NodeFolder
     from bobbin.runtime.cluster_client import ClusterClient
     from bobbin.runtime.cluster_members import Directory
@@ -29,11 +30,14 @@ TheNode = Annotated[
 
 
 def cluster_transfer(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
-    """Hand leadership to another node, when that one has everything.
+    """Hand leadership to another node, when that one has everything. If it leads already, nothing is done.
 
     Example: bobbin cluster transfer here 5f1c
     """
-    return _change(Output(as_json=as_json), "leader", folder, node, lambda client: client.transfer, seconds)
+    from bobbin.cluster.raft.effects import Why
+
+    so = Why.IS_LEADER, "it leads already"
+    return _change(Output(as_json=as_json), "leader", folder, node, lambda client: client.transfer, seconds, so=so)
 
 
 def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
@@ -47,11 +51,14 @@ def cluster_remove(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, a
 
 
 def cluster_promote(folder: NodeDir, node: TheNode, seconds: Seconds = SECONDS, as_json: AsJson = False) -> ExitCode:
-    """Let a node vote that joined with --learner and has caught up.
+    """Let a node vote that joined with --learner and has caught up. If it votes already, nothing is done.
 
     Example: bobbin cluster promote here 5f1c
     """
-    return _change(Output(as_json=as_json), "promoted", folder, node, lambda client: client.promote, seconds)
+    from bobbin.cluster.raft.effects import Why
+
+    so = Why.IS_MEMBER, "it votes already"
+    return _change(Output(as_json=as_json), "promoted", folder, node, lambda client: client.promote, seconds, so=so)
 
 
 def cluster_replace(
@@ -116,18 +123,30 @@ def _change(
     node: str,
     way: "Callable[[ClusterClient], Callable[[NodeId], Awaitable[None]]]",
     seconds: float,
+    *,
+    so: "tuple[Why, str] | None" = None,
 ) -> ExitCode:
-    """Ask for one change of one node, and say what it is now."""
+    """Ask for one change of one node, and say what it is now.
+
+    ``so``: the refusal which means that it was so before, and how to say that. What is wanted is so, then.
+    """
     from bobbin.runtime.cluster_client import NotAccepted
 
-    async def change(client: "ClusterClient", _: "NodeFolder") -> "NodeId":
+    async def change(client: "ClusterClient", _: "NodeFolder") -> "tuple[NodeId, str]":
         target = find_node(node, (await client.members()).directory)
-        await way(client)(target)
-        return target
+        try:
+            await way(client)(target)
+        except NotAccepted as error:
+            if so is None or error.why != so[0].value:
+                raise
+            return target, so[1]
+        return target, ""
 
     try:
-        target = ask(folder, change, seconds=seconds)
+        target, before = ask(folder, change, seconds=seconds)
     except NotAccepted as error:
         return refused(out, str(error))
     out.result({what: target}, f"{what} {target}")
+    if before:
+        out.note(before)
     return ExitCode.OK

@@ -27,6 +27,7 @@ def cluster_rotate(
     Example: bobbin cluster rotate here
     """
     from bobbin.cli.cluster_rotation import rotate_node, rotate_operator
+    from bobbin.config.replicated import lace_of
     from bobbin.runtime.cluster_client import NotAccepted
 
     out = Output(as_json=as_json)
@@ -34,7 +35,9 @@ def cluster_rotate(
         if operator:
             key = rotate_operator(folder, seconds=seconds)
             out.result({"operator": key}, f"the operator has the key {key}")
-            out.note("the old one opens nothing any more; start a replicated lace of this folder again")
+            out.note("the old one opens nothing any more")
+            if (lace := lace_of(folder)) is not None:
+                out.note(f"start the replicated lace again, which asks the other nodes by it: bobbin serve {lace}")
             return ExitCode.OK
         done = rotate_node(folder, seconds=seconds)
     except NotAccepted as error:

@@ -53,6 +53,7 @@ def test_history_blocks_and_verification(machine: Path, cli: Cli) -> None:
     assert [(row["operation"], row["data"], row["refusal"]) for row in rows] == [("Put", "a", None), ("Put", "b", None)]
     head, *lines = cli("chain", "history", machine, "seen").lines
     assert (head.split(), len(lines)) == (["height", "transaction", "operation"], 2)
+    assert [line.split()[1] for line in lines] == [row["tx"] for row in rows], "as `chain resolve` takes it"
     assert cli("chain", "history", machine, "never").code == 1
     blocks = cli("chain", "blocks", machine, "--limit", "500", "--json").rows
     assert {row["shard"] for row in blocks} == {0, 1}
@@ -67,9 +68,13 @@ def test_history_blocks_and_verification(machine: Path, cli: Cli) -> None:
     head, first, *_ = cli("chain", "blocks", machine).lines
     assert head.split() == ["shard", "height", "hash", "proposer", "transactions", "operations"]
     assert first.split()[:2] == ["0", "0"]
-    head, first, *_ = cli("chain", "verify", machine).lines
+    above = cli("chain", "blocks", machine, "--from", "1000000")
+    assert (above.code, above.out, above.err) == (0, b"", "there is no block of height 1,000,000 or above\n")
+    assert cli("chain", "blocks", machine, "--from", "1000000", "--json").err == ""
+    head, first, _, last = cli("chain", "verify", machine).lines
     assert head.split() == ["shard", "node", "height", "tip"]
     assert len(first.split()) == 4
+    assert last.startswith("holds: every block on 2 nodes of 2 shards ")
     verdicts = cli("chain", "verify", machine, "--json")
     assert verdicts.code == 0
     assert [(row["shard"], row["fault_height"]) for row in verdicts.rows] == [(0, None), (1, None)]
@@ -98,7 +103,10 @@ def test_a_height_is_told_where_there_is_one(machine: Path, cli: Cli) -> None:
 
 @pytest.mark.slow
 def test_pending_resolve_and_codebook(machine: Path, cli: Cli, tmp_path: Path) -> None:
-    assert cli("chain", "pending", machine).lines == []
+    pending = cli("chain", "pending", machine)
+    assert (pending.code, pending.lines, pending.err) == (0, [], "every transaction is over\n")
+    quiet = cli("chain", "pending", machine, "--json")
+    assert (quiet.rows, quiet.err) == ([], "")
     unknown = cli("chain", "resolve", machine, "ab" * 16, "abort", "--shard", "0", "--reason", "to see")
     assert unknown.code == 1
     assert [row["version"] for row in cli("chain", "codebook", machine, "--json").rows] == [0, 0]
@@ -122,4 +130,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
     assert "whole number" in cli("chain", "tx", folder, "--add", "alice=many").err
     assert "32 hexadecimal digits" in cli("chain", "resolve", folder, "x", "abort", "--shard", "0", "--reason", "").err
     assert cli("chain", "get", tmp_path, "alice").code == 2
-    assert cli("chain", "tx", folder, "--put", "a=b", "--seconds", "0.2").code == 5
+    silent = cli("chain", "tx", folder, "--put", "a=b", "--seconds", "0.2")
+    assert silent.code == 5
+    assert "shard 0: the only node of the cluster, " in silent.err
+    assert f"and so it is with 1 more of 2 shards; see `bobbin cluster status {folder}`" in silent.err

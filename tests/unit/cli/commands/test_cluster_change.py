@@ -35,7 +35,7 @@ def _join(cli: Cli, folder: Path, *more: str) -> Path:
 def test_what_cannot_be_changed_is_refused(running: ClusterNode, tmp_path: Path, cli: Cli) -> None:
     here, own = tmp_path / "here", running.node
     assert cli("cluster", "transfer", here, "nobody").code == 2
-    assert "leads" in cli("cluster", "remove", here, own[:6]).err
+    assert "leads; hand leadership" in cli("cluster", "remove", here, own[:6]).err
     assert cli("cluster", "replace", here, own).code == 2
     assert cli("cluster", "replace", here, own, own).code == 2
     assert cli("cluster", "replace", here, own, "nobody").code == 2
@@ -47,6 +47,17 @@ def test_what_cannot_be_changed_is_refused(running: ClusterNode, tmp_path: Path,
     assert (late.code, "has not caught up" in late.err) == (1, True)
     assert running.configuration.voters == (own,)
     assert json.loads(cli("cluster", "remove", here, there[:9], "--json").out) == {"removed": there}
+
+
+@pytest.mark.slow
+def test_what_is_so_already_is_done_and_said(running: ClusterNode, tmp_path: Path, cli: Cli) -> None:
+    here, own = tmp_path / "here", running.node
+    leads = cli("cluster", "transfer", here, own)
+    assert (leads.code, leads.text, leads.err) == (0, f"leader {own}\n", "it leads already\n")
+    votes = cli("cluster", "promote", here, own)
+    assert (votes.code, votes.text, votes.err) == (0, f"promoted {own}\n", "it votes already\n")
+    shown = cli("cluster", "transfer", here, own, "--json")
+    assert (shown.code, json.loads(shown.out), shown.err) == (0, {"leader": own}, "")
 
 
 @pytest.mark.slow

@@ -48,6 +48,19 @@ def test_the_key_of_the_operator_is_changed_and_said(node: Path, cli: Cli) -> No
     assert after.own.certificate == before.own.certificate
     shown = cli("cluster", "rotate", node, "--operator")
     assert shown.text == f"the operator has the key {read_folder(node).operator.identity.node}\n"
+    assert shown.err == "the old one opens nothing any more\n"
+
+
+def test_a_replicated_lace_has_to_be_started_again(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said of such a folder alone."""
+    lace, listen = tmp_path / "lace", f"tls:127.0.0.1:{free_ports(1)[0]}"
+    assert cli("init", lace, "--cluster", "--listen", listen).code == 0
+    monkeypatch.setattr("bobbin.cli.cluster_rotation.rotate_operator", lambda *_, **__: "f" * 32)
+    shown = cli("cluster", "rotate", lace / "cluster", "--operator")
+    assert shown.err.splitlines() == [
+        "the old one opens nothing any more",
+        f"start the replicated lace again, which asks the other nodes by it: bobbin serve {lace}",
+    ]
 
 
 def test_without_a_node_that_runs_nothing_is_changed(tmp_path: Path, cli: Cli) -> None:
