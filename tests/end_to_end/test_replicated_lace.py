@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.lace import Lace
 from bobbin.runtime.clock import tai_now
+from bobbin.runtime.replicated_proposing import SECONDS
 from bobbin.store.sqlite import open_store
 from tests.conformance.samples import plex
 from tests.end_to_end.cluster_processes import PATIENCE_SECONDS
 from tests.end_to_end.command import COMMAND, bobbin, environment
+from tests.end_to_end.replicated_processes import Lace as Nodes
 from tests.end_to_end.replicated_processes import replicated_lace
 
 
@@ -90,3 +93,31 @@ def test_commands_go_through_the_node_and_readings_say_when_they_are_old(tmp_pat
     refused = bobbin("put", first, "-g", "u", "-a", "d", "-N", "z", "-", stdin=b"three")
     assert refused.code == 5
     assert f"bobbin serve {first}" in refused.err
+
+
+@pytest.mark.slow
+def test_a_peer_hears_that_a_node_without_a_majority_cannot_store(tmp_path: Path) -> None:
+    """As soon as the node knows it, in words, and with the advice that fits."""
+    policy, visitor = tmp_path / "all.policy", tmp_path / "visitor.lace"
+    policy.write_text("SelectHave(P) :- Have(P).\nSelectAdvertised(P,S) :- Advertised(P,S).\n")
+    with Lace.create(visitor) as made:
+        key = made.new_key()
+        made.put_record(plex(1))
+    nodes = Nodes(tmp_path / "lace", 3, threshold=1_000)
+    first, second, third = nodes.folders
+    assert bobbin("peers", "add", first, "visitor", "--verifier", key.verifier, "--policy", policy).code == 0
+    try:
+        nodes.start(*nodes.folders)
+        nodes.leader()
+        hall = bobbin("key", "show", first).text.strip()
+        nodes.kill(second, third)
+        began = time.monotonic()
+        done = bobbin("sync", visitor, nodes.addresses[first], "--verifier", hall, "--policy", policy)
+        took = time.monotonic() - began
+        assert done.code == 5, done
+        assert "peer-store-failure: the peer ended the exchange, since it cannot store at the moment" in done.text
+        assert "try again later" in done.text
+        assert "--rounds" not in done.text
+        assert took < 2 * SECONDS, "the node tries once to store what came, and says so before it tries anything else"
+    finally:
+        nodes.kill(*list(nodes.running))

@@ -47,6 +47,7 @@ def code_of(report: "SyncReport") -> ExitCode:
     codes = {
         Reason.EVALUATION: ExitCode.PROGRAM,
         Reason.STORE: ExitCode.RESOURCE,
+        Reason.PEER_STORE: ExitCode.TRY_AGAIN,
         Reason.LINK_LOST: ExitCode.TRY_AGAIN,
         Reason.PHASE_TIMEOUT: ExitCode.TRY_AGAIN,
     }
@@ -173,6 +174,8 @@ def _ended(out: Output, report: "SyncReport") -> str:
         if last.reason is Reason.LINK_LOST and not report.peer_rounds and (report.received or report.sent):
             # A peer elsewhere that comes to a limit first closes the link, and does not say why.
             hint = f". The peer may have come to a limit; --rounds {len(report.rounds) + 1} goes on"
+        elif last.reason is Reason.PEER_STORE:
+            hint = ". What it has stored stays; try again later, its owner can say when"
         return f"{out.style('ended early', fg='red', bold=True)}, {out.style(why)} ({effort}){hint}"
     more = f"--rounds {len(report.rounds) + 1} goes on; --limits large allows more at a time"
     return f"{out.style('not finished', fg='yellow', bold=True)}, {out.style(why)} ({effort}). {more}"
@@ -320,13 +323,15 @@ def unknown(out: Output, place: str, *, is_elsewhere: bool) -> Iterator[str]:
 
 def value_of(report: "SyncReport") -> dict[str, Json]:
     """The account as JSON."""
+    from bobbin.interlace.reasons import Reason
+
     last = ending(report)
     return {
         "fixed_point": last.fixed_point,
         "reason": last.reason,
         "detail": last.detail,
         "limit": last.limit,
-        "ended_by": "here" if last is report.result else "peer",
+        "ended_by": "here" if last is report.result and last.reason is not Reason.PEER_STORE else "peer",
         "rounds": len(report.rounds),
         "iterations": report.iterations,
         "strategies": [way for result in report.rounds for way in result.strategies],

@@ -42,6 +42,8 @@ class Reason(StrEnum):
     LOOP_LIMIT = "loop-iteration-limit"
     EVALUATION = "policy-evaluation-error"
     STORE = "store-failure"
+    PEER_STORE = "peer-store-failure"
+    """The peer has said, as its last word, that its store has failed."""
     CANCELLED = "cancelled"
     LINK_LOST = "link-lost"
 

@@ -69,15 +69,21 @@ class Link(Protocol):
     """A way to one peer. Reading and writing go on at the same time."""
 
     async def send(self, message: Message) -> None:
-        """Send a message; returns when there is room for the next one. Raises ``LinkEnded``."""
+        """Send a message; returns when there is room for the next one. Raises ``LinkEnded``.
+
+        Raises ``PeerError`` where the peer is gone, and has said why.
+        """
         ...
 
     async def receive(self, awaits: Awaits) -> Message:
         """The next message, read as what is awaited. Raises ``LinkEnded``, or ``PeerError`` for what is no message."""
         ...
 
-    async def close(self) -> None:
-        """Let go of the link. What was sent before still arrives, if the other side reads on."""
+    async def close(self, why: Reason | None = None) -> None:
+        """Let go of the link. What was sent before still arrives, if the other side reads on.
+
+        The peer may be told ``why``, where that is of use to it.
+        """
         ...
 
 
@@ -170,7 +176,7 @@ class Exchange:
             for task in (writer, poller):
                 if task is not None:
                     task.cancel()
-            closing = asyncio.create_task(self._link.close())
+            closing = asyncio.create_task(self._link.close(self._parting(writer)))
             try:
                 if wind_up is not None and self._result is not None:
                     # That this side has said everything goes out first.
@@ -182,6 +188,11 @@ class Exchange:
                 await self._do(undo)
         assert self._result is not None, "a machine that has ended says so"
         return self._result
+
+    def _parting(self, writer: asyncio.Task[None]) -> Reason | None:
+        """Why this side closes; None also where a message is not all out, since nothing can be said inside of one."""
+        is_out = writer.done() and not writer.cancelled()
+        return self._result.reason if self._result is not None and is_out else None
 
     async def _drive(self, writer: asyncio.Task[None]) -> None:
         """Take events until the machine has ended."""
@@ -254,7 +265,8 @@ class Exchange:
                 case Persist():
                     self._persist(effect, answers)
                 case SaveCursor():
-                    self._kept_cursor = self._performer.save(effect)
+                    # A store that has just failed may take as long to fail again, and the peer waits to hear of it.
+                    self._kept_cursor = not _has_failed(effects) and self._performer.save(effect)
                 case Remember():
                     self._performer.remember(effect)
                 case _:
@@ -322,6 +334,8 @@ class Exchange:
                     self._events.put_nowait(Flushed())
         except LimitReached as error:
             self._events.put_nowait(Unsendable(reason=error.reason, detail=str(error), limit=error.limit))
+        except PeerError as error:
+            self._events.put_nowait(Undecodable(Reason(error.code), str(error)))
         except (LinkEnded, OSError):
             # Whoever reads notices too; while nobody does, that this task is over says it.
             return
@@ -343,3 +357,11 @@ class Exchange:
         if self._timer is None:
             return None
         return max(self._timer.monotonic_ns - self._clock().monotonic_ns, 0) / SECOND_NS
+
+
+def _has_failed(effects: tuple[Effect, ...]) -> bool:
+    """Whether a step has ended the exchange because the store failed."""
+    return any(
+        isinstance(one, Notify) and isinstance(one.notice, Ended) and one.notice.result.reason is Reason.STORE
+        for one in effects
+    )

@@ -4,8 +4,10 @@ import asyncio
 from typing import Final
 
 from bobbin.interlace.messages import Message
+from bobbin.interlace.reasons import Reason
 from bobbin.interlace.state import Awaits
 from bobbin.runtime.exchange import LinkEnded
+from bobbin.wire import parting
 
 _ROOM: Final = 4
 """Messages on their way. Both sides speak in step, so there are never many."""
@@ -19,6 +21,8 @@ class _Way:
         self.room: Final = asyncio.Semaphore(_ROOM)
         self.is_abandoned = False
         """Nobody reads here any more."""
+        self.parting: Reason | None = None
+        """Why there is no more, where that is told."""
 
 
 class MemoryLink:
@@ -42,13 +46,16 @@ class MemoryLink:
         message = None if self._ended else await self._incoming.messages.get()
         if message is None:
             self._ended = True
+            if self._incoming.parting is not None:
+                raise parting.ended(self._incoming.parting)
             raise LinkEnded
         self._incoming.room.release()
         return message
 
-    async def close(self) -> None:
+    async def close(self, why: Reason | None = None) -> None:
         if not self._closed:
             self._closed = True
+            self._outgoing.parting = None if why is None else parting.TOLD.get(why)
             self._outgoing.messages.put_nowait(None)
             self._incoming.is_abandoned = True
             self._incoming.room.release()

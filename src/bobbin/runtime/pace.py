@@ -18,6 +18,7 @@ from bobbin.interlace.events import Event
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Message, Setup
+from bobbin.interlace.reasons import Reason
 from bobbin.interlace.state import Awaits, Phase
 from bobbin.runtime.admission import Bucket
 from bobbin.runtime.exchange import Link
@@ -84,12 +85,12 @@ class PacedLink:
                 pass
         return message
 
-    async def close(self) -> None:
+    async def close(self, why: Reason | None = None) -> None:
         # What broke off counts like what came to its end: a peer cannot get out of it by going away.
         self._end_round()
         self._pace.rounds.charge(self._clock(), self._owed)
         self._owed = 0
-        await self._link.close()
+        await self._link.close(why)
 
     def observe(self, event: Event, effects: tuple[Effect, ...]) -> None:
         """One step of the machine has been made. A round that the peer began and that brought nothing is counted."""

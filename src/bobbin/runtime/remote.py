@@ -57,7 +57,7 @@ WRONG_PEER: Final = "wrong-peer"
 INSECURE: Final = "insecure-route"
 UNKNOWN_PEER: Final = "unknown-key"
 
-_GONE: Final = frozenset({Reason.LINK_LOST, Reason.PHASE_TIMEOUT})
+_GONE: Final = frozenset({Reason.LINK_LOST, Reason.PHASE_TIMEOUT, Reason.PEER_STORE})
 """Ends after which whoever is at another address may be able to go on."""
 
 

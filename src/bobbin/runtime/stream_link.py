@@ -16,6 +16,7 @@ decoded in.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
@@ -30,12 +31,15 @@ from bobbin.interlace.state import Awaits
 from bobbin.runtime.exchange import LinkEnded, Work
 from bobbin.runtime.undisturbed import undisturbed
 from bobbin.transport.base import ByteStream, TransportError
-from bobbin.wire.elements import Elements, again
+from bobbin.wire import parting
+from bobbin.wire.elements import COMMENT_BYTES_MAX, Elements, again
 from bobbin.wire.interlace import Decoder, encode
 
 if TYPE_CHECKING:
     from bobbin.interlace.epoch import Epoch
 
+PARTING_SECONDS: Final = 1.0
+"""How long it may take to say why a link ends, or to hear it."""
 QUIET_SECONDS: Final = 0.05
 """A transfer that has brought nothing for so long is handed on as far as it has come."""
 _WRITE_BYTES: Final = 64 * 1024
@@ -93,6 +97,7 @@ class StreamLink:
         self._reading: asyncio.Task[bytes] | None = None
         """Kept when nobody waits for it any more: a read that was begun must not lose its bytes."""
         self._has_ended = False
+        self._receiving: Final = asyncio.Lock()
         self._begun_ns: int | None = None
         """When there was first something of the block that is being read; None where there is nothing of it."""
 
@@ -125,22 +130,40 @@ class StreamLink:
             await self._stream.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         except TransportError as error:
             self.failure = str(error)
-            raise LinkEnded(str(error)) from error
+            heard = await self._last_word()
+            raise (LinkEnded(str(error)) if heard is None else parting.ended(heard)) from error
         self.bytes_out += size
         traffic.bytes_out += size
         # A stream with room returns at once. Other links want their turn between two pieces of a large block.
         await asyncio.sleep(0)
 
+    async def _last_word(self) -> Reason | None:
+        """What the peer has said of its end, to a side that was writing and not reading when that came."""
+        if self._receiving.locked():
+            return None  # whoever receives hears it
+        with suppress(TimeoutError):
+            async with self._receiving, asyncio.timeout(PARTING_SECONDS):
+                while self._elements.buffered <= COMMENT_BYTES_MAX:
+                    self._reading = self._reading or asyncio.create_task(self._read())
+                    data = await asyncio.shield(self._reading)
+                    if not data:
+                        # The end is left for whoever receives, and so is anything but a last word.
+                        return self._elements.waiting_parting
+                    self._reading = None
+                    self._elements.feed(data)
+        return None
+
     # ---- in -------------------------------------------------------------------------------------------------------
 
     async def receive(self, awaits: Awaits) -> Message:
         """The next message, read as what is awaited. Raises ``LinkEnded``, or ``PeerError`` for what is no message."""
-        if not self._ready:
-            self._expect(awaits)
-            await self._decode(b"", awaits)
-        while not self._ready:
-            self._note_begun()
-            await self._hear(awaits)
+        async with self._receiving:
+            if not self._ready:
+                self._expect(awaits)
+                await self._decode(b"", awaits)
+            while not self._ready:
+                self._note_begun()
+                await self._hear(awaits)
         self._begun_ns = None
         return self._ready.popleft()
 
@@ -166,6 +189,8 @@ class StreamLink:
     async def _hear(self, awaits: Awaits) -> None:
         """Take more of the stream, or what there is of a transfer if there is no more at the moment."""
         if self._has_ended:
+            if self._elements.parting is not None:
+                raise parting.ended(self._elements.parting)
             # Raises where the stream ended inside a phase, and says so.
             self._decoder.finish()
             raise LinkEnded(self.failure or "the peer has closed the link")
@@ -237,8 +262,15 @@ class StreamLink:
 
     # ---- end ------------------------------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        """Let go of the stream. What was sent before still arrives, if the other side reads on."""
+    async def close(self, why: Reason | None = None) -> None:
+        """Let go of the stream. What was sent before still arrives, if the other side reads on.
+
+        Of some ends the peer is told (``wire.parting``).
+        """
+        if said := parting.encode(why):
+            with suppress(TransportError, TimeoutError):
+                async with asyncio.timeout(PARTING_SECONDS):
+                    await self._stream.write(said)
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})

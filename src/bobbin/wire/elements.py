@@ -8,7 +8,7 @@ fact line    ``A``-``Z``  up to LF; lines that follow one another come out as on
 resource     ``🧩``       ``🧩: <R.… or E.…>`` LF ``Data-Length: <n>`` LF LF, then n bytes that have that identifier
 record       ``🖧``       a record; its ``Data-Length`` line, the last before the first empty one, says where it ends
 compressed   ``🗜``       ``🗜: <n>`` LF, then n bytes of compressed fact lines, where both sides know how
-comment      ``#``        up to LF; dropped
+comment      ``#``        up to LF; dropped, but for a last word (``parting``)
 phase end    LF           an empty line
 ===========  ===========  =========================================================================================
 
@@ -42,7 +42,7 @@ from bobbin.policy.plan import IDENTIFIER_MISMATCH, MalformedPlan, plan_identifi
 from bobbin.records import b64a
 from bobbin.records.canonical import MARK
 from bobbin.records.salvage import HEADER_BYTES_MAX
-from bobbin.wire import compressed
+from bobbin.wire import compressed, parting
 from bobbin.wire.compressed import COMPRESSED_MARK
 
 PREFACE_MARK: Final = "🪢".encode()
@@ -154,11 +154,18 @@ class Elements:
         self._in_phase = False
         self._failure: PeerError | None = None
         """Never raised itself: see ``again``."""
+        self.parting: Reason | None = None
+        """What the peer has said of its end, where nothing has come behind it so far."""
 
     @property
     def buffered(self) -> int:
         """How many bytes wait."""
         return len(self._buffer) - self._at
+
+    @property
+    def waiting_parting(self) -> Reason | None:
+        """A last word that waits, where nothing else does. It stays there."""
+        return parting.read(bytes(self._buffer[self._at :])) if self.buffered <= self._comment_bytes_max else None
 
     def feed(self, data: bytes) -> None:
         """Take more bytes."""
@@ -259,7 +266,7 @@ class Elements:
         if end < 0:
             self._searched = len(self._buffer)
             return False
-        self._advance(size + 1)
+        self.parting = parting.read(self._take(size + 1))
         return True
 
     def _read_facts(self) -> Facts | None:
@@ -372,6 +379,7 @@ class Elements:
 
     def _advance(self, size: int) -> None:
         self._at += size
+        self.parting = None
         self._searched = self._at
         if self._at > _COMPACT_BYTES or self._at == len(self._buffer):
             del self._buffer[: self._at]

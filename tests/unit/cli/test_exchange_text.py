@@ -127,6 +127,13 @@ def test_who_ended_it() -> None:
     theirs = report(result(reason=Reason.LINK_LOST), there=result(reason=Reason.STORE, detail="disk full"))
     assert "store-failure: the other side: disk full" in lines(theirs)[-1]
     assert exchange_text.value_of(theirs)["ended_by"] == "peer"
+    told = report(result(reason=Reason.PEER_STORE, detail="it cannot", sent=frozenset("a"), iterations=1))
+    assert lines(told)[-1] == (
+        "ended early, peer-store-failure: it cannot (1 iteration). What it has stored stays; try again later, its "
+        "owner can say when"
+    )
+    assert exchange_text.value_of(told)["ended_by"] == "peer"
+    assert exchange_text.code_of(told) is ExitCode.TRY_AGAIN
     assert exchange_text.value_of(ours)["ended_by"] == "here"
 
 

@@ -276,7 +276,8 @@ class _Silent:
         await asyncio.Event().wait()
         raise LinkEnded
 
-    async def close(self) -> None:
+    async def close(self, why: Reason | None = None) -> None:
+        del why
         self.closed = True
 
 
@@ -407,7 +408,8 @@ class _Cut:
         await self._count()
         return await self._link.receive(awaits)
 
-    async def close(self) -> None:
+    async def close(self, why: Reason | None = None) -> None:
+        del why
         await self._link.close()
 
     async def _count(self) -> None:

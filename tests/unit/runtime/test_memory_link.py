@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from bobbin.errors import PeerError
 from bobbin.interlace.messages import Request
+from bobbin.interlace.reasons import Reason
 from bobbin.interlace.state import Awaits
 from bobbin.runtime.exchange import LinkEnded
 from bobbin.runtime.memory_link import memory_link
@@ -86,5 +88,21 @@ def test_a_sender_notices_that_nobody_reads_any_more() -> None:
         for _ in range(2):
             with pytest.raises(LinkEnded):
                 await (sending if not sending.done() else left.send(_request(2)))
+
+    asyncio.run(run())
+
+
+def test_an_end_that_is_told_is_heard_behind_what_was_sent() -> None:
+    async def run() -> None:
+        left, right = memory_link()
+        await left.send(_request(1))
+        await left.close(Reason.STORE)
+        assert await right.receive(Awaits.REQUEST) == _request(1)
+        with pytest.raises(PeerError) as ended:
+            await right.receive(Awaits.REQUEST)
+        assert ended.value.code == Reason.PEER_STORE
+        await right.close(Reason.CANCELLED)
+        with pytest.raises(LinkEnded):
+            await left.receive(Awaits.REQUEST)
 
     asyncio.run(run())

@@ -171,7 +171,8 @@ def test_a_store_that_cannot_take_more_ends_the_link_and_keeps_what_it_has(
         monkeypatch.setattr(running.store, "put_records", full)
         second = Client(tmp_path / "second", _BOB)
         second.store.put_records(records(2, first=10))
-        await second.run(running.open())
+        heard = await second.run(running.open())
+        assert heard.reason is Reason.PEER_STORE, "a peer that is told can say what to do"
         await until(lambda: not running.node._links)
         newest = (await running.node.status()).past[0]
         assert newest.end.reason == Reason.STORE

@@ -11,6 +11,7 @@ from bobbin.interlace.events import Flushed
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Message, Request, Setup
+from bobbin.interlace.reasons import Reason
 from bobbin.interlace.result import Result
 from bobbin.interlace.state import Awaits, Phase
 from bobbin.policy.operands import Operand, Origin
@@ -41,7 +42,8 @@ class _Says:
         del awaits
         return next(self._messages)
 
-    async def close(self) -> None:
+    async def close(self, why: Reason | None = None) -> None:
+        del why
         self.is_closed = True
 
 
