@@ -1,4 +1,4 @@
-"""The last word of a side whose store has failed: it is heard wherever the peer is, and never taken for anything else."""
+"""The last word of a side whose store has failed: the peer hears it wherever it is, and takes nothing else for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

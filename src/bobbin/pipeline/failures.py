@@ -64,21 +64,23 @@ def explained(doing: str) -> Iterator[None]:
     """Turn what Spark raises in the block into an error of ours. ``doing`` is what failed then, as in ``ingest``.
 
     What fails after an interrupt fails of it: Ctrl-C reaches Java's workers, too, and breaks the connection to Java in
-    the middle of a question. Then this is a ``KeyboardInterrupt``, whatever Spark says.
+    the middle of a question. Then this is a ``KeyboardInterrupt``, whatever Spark says. One that came and was dropped
+    on its way is raised after all (``interrupts.noticed``).
     """
     before, handled = interrupts.count(), sys.exception()
-    try:
-        yield
-    except (PySparkException, Py4JError, OSError) as error:
-        if isinstance(error, OSError) and not _is_of_gateway(error):
+    with interrupts.noticed():
+        try:
+            yield
+        except (PySparkException, Py4JError, OSError) as error:
+            if isinstance(error, OSError) and not _is_of_gateway(error):
+                raise
+            if _is_interrupted(error, before, handled):
+                raise KeyboardInterrupt from error
+            if isinstance(error, PySparkException | Py4JError):
+                raise explanation(error, doing) from error
+            if isinstance(error, ConnectionError):
+                raise _lost_java(doing) from error
             raise
-        if _is_interrupted(error, before, handled):
-            raise KeyboardInterrupt from error
-        if isinstance(error, PySparkException | Py4JError):
-            raise explanation(error, doing) from error
-        if isinstance(error, ConnectionError):
-            raise _lost_java(doing) from error
-        raise
 
 
 def _is_interrupted(error: BaseException, before: int, handled: BaseException | None) -> bool:

@@ -13,6 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from bobbin.pipeline import interrupts
+
 Step: TypeAlias = Callable[[str], None]
 """Takes the name of the step that begins, as in ``validating``."""
 
@@ -28,6 +30,8 @@ class Shows(Protocol):
 
 def silent(step: str) -> None:
     """Say nothing of a step; for jobs that nobody watches."""
+    del step
+    interrupts.check()
 
 
 class Watch:
@@ -43,7 +47,8 @@ class Watch:
         self.step = ""
 
     def begin(self, step: str) -> None:
-        """Another step begins, and counts from nothing."""
+        """Another step begins, and counts from nothing; unless somebody has interrupted the one before."""
+        interrupts.check()
         with self._lock:
             self.step = step
             self._done.clear()
@@ -99,6 +104,7 @@ class _Blind(Watch):
         self.step = ""
 
     def begin(self, step: str) -> None:
+        interrupts.check()
         self.step = step
 
     def look(self) -> None:

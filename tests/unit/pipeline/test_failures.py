@@ -379,3 +379,8 @@ class _Gone(Py4JJavaError):  # type: ignore[misc]
 
 def test_an_exception_whose_java_is_gone_is_still_one_paragraph() -> None:
     assert str(explanation(_Gone(), "ingest")) == "ingest: Spark failed: it failed"
+
+
+def test_an_interrupt_that_was_dropped_on_its_way_is_raised_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt), explained("ingest"):
+        monkeypatch.setattr(interrupts, "_seen", [interrupts.count() + 1])

@@ -2,13 +2,18 @@
 
 import os
 import signal
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+import bobbin.pipeline.jobs
 from bobbin.pipeline import interrupts
 from bobbin.pipeline.interrupts import Interrupts
 
@@ -112,3 +117,106 @@ def test_a_signal_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(KeyboardInterrupt):
         interrupts.wait_pending()
     assert time.monotonic() - begun < _SECONDS_MAX / 2
+
+
+# ---- dropped on the way ----------------------------------------------------------------------------------------------
+
+
+class _OfJava:
+    """Something with a weak reference to it, as the gateway has one to each object of Java."""
+
+
+def _drop() -> None:
+    """The signal comes while Python calls back because an object has gone, and its exception is dropped there."""
+    thing = _OfJava()
+    reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del thing
+    assert reference() is None
+
+
+@contextmanager
+def _handled() -> Iterator[Interrupts]:
+    ours = Interrupts(lambda: None)
+    ours.begin(signal.default_int_handler)
+    try:
+        yield ours
+    finally:
+        ours.end()
+
+
+def test_an_interrupt_that_was_dropped_is_raised_at_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with _handled(), interrupts.noticed():
+        before = interrupts.count()
+        _drop()
+        assert interrupts.count() == before + 1, "nobody has heard of it, but it is noted"
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+        interrupts.check()  # whoever was told once is not told again
+    assert capsys.readouterr() == ("", "")
+
+
+def test_work_inside_of_work_does_not_forget_what_came_before_it() -> None:
+    with _handled(), interrupts.noticed():
+        _drop()
+        with interrupts.noticed(), pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+
+
+def test_at_the_latest_it_is_raised_when_the_work_is_over() -> None:
+    with _handled(), pytest.raises(KeyboardInterrupt), interrupts.noticed():
+        _drop()
+
+
+def test_an_interrupt_that_somebody_was_told_of_does_not_end_what_comes_next() -> None:
+    with _handled():
+        _interrupted()
+        with interrupts.noticed():
+            interrupts.check()
+        with pytest.raises(KeyboardInterrupt), interrupts.noticed():
+            os.kill(os.getpid(), signal.SIGINT)
+        interrupts.check()
+        with interrupts.noticed():
+            interrupts.check()
+            _drop()
+            interrupts.acknowledge()
+
+
+def test_only_the_main_thread_is_told() -> None:
+    def batch() -> None:
+        with interrupts.noticed():
+            interrupts.check()
+
+    with _handled(), interrupts.noticed():
+        _drop()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(batch).result(_SECONDS_MAX)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+
+
+def test_whatever_else_python_drops_is_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append(what.exc_type))
+    hook = sys.unraisablehook
+
+    def fail(_: object) -> None:
+        raise ValueError("no")
+
+    with _handled():
+        thing = _OfJava()
+        reference = weakref.ref(thing, fail)
+        del thing
+        assert reference() is None
+    assert told == [ValueError]
+    assert sys.unraisablehook is hook
+
+
+def test_every_job_asks_before_it_commits() -> None:
+    jobs = Path(bobbin.pipeline.jobs.__file__).parent
+    committing = [file for file in jobs.glob("*.py") if "run.commit(" in file.read_text("utf-8")]
+    assert len(committing) >= 7
+    for file in committing:
+        lines = file.read_text("utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if "run.commit(" in line:
+                assert lines[number - 1].strip() == "interrupts.check()", f"{file.name}:{number + 1}"

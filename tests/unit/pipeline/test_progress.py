@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkAttributeError
 
-from bobbin.pipeline import progress
+from bobbin.pipeline import interrupts, progress
 from bobbin.pipeline.progress import Watch, silent, watched
 
 if TYPE_CHECKING:
@@ -114,3 +114,14 @@ def test_a_session_elsewhere_cannot_be_watched_and_works() -> None:
 def test_a_step_that_nobody_watches() -> None:
     silent("validating")
     assert progress.POLL_SECONDS > 0
+
+
+def test_no_step_begins_after_an_interrupt_that_was_dropped(monkeypatch: pytest.MonkeyPatch, session: Any) -> None:  # noqa: ANN401
+    watch = Watch(session, lambda _done, _total: None)
+    watch.begin("storing")
+    for begin in (watch.begin, silent):
+        with interrupts.noticed():
+            monkeypatch.setattr(interrupts, "_seen", [interrupts.count() + 1])
+            with pytest.raises(KeyboardInterrupt):
+                begin("committing")
+    assert watch.step == "storing"

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bobbin.interlace.epoch import STANDARD_PREFIX_LENGTH
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches import advertise as batches
 from bobbin.pipeline.batches.advertise import Form
 from bobbin.pipeline.batches.roots import summarise
@@ -86,6 +86,7 @@ def run(
         written = {offer.partitions: counts["partitions"]}
         if not is_made:
             written[offer.advertisements] = counts["advertised"]
+        interrupts.check()
         return run.commit(
             inputs={"facts": run.base(FACTS.name).rows}, outputs=outputs, counts=counts, notes=notes, rows=written
         )

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from bobbin.cluster.conflicts.classify import DEFAULT, ConflictClass, Thresholds
 from bobbin.errors import UsageError
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches import conflicts as batches
 from bobbin.pipeline.batches import deltas
 from bobbin.pipeline.batches.deltas import DELTAS
@@ -131,6 +131,7 @@ def run(
         run.replace(windows_table, properties=properties)
         step("committing")
         written = counts["pairs"] - counts["orthogonal"]
+        interrupts.check()
         return run.commit(
             inputs={"deltas": count},
             outputs={pairs_table: written, windows_table: counts["windows"]},

@@ -30,7 +30,7 @@ from bobbin.config.durable import replacing, sync_folder
 from bobbin.config.layout import Layout, lace_around
 from bobbin.errors import ResourceError, UsageError
 from bobbin.lace import Lace
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches.locate import LOCATED, locate
 from bobbin.pipeline.batches.write_parts import NOTES, Note, finished, part_file, write_parts
 from bobbin.pipeline.failures import explained
@@ -444,6 +444,7 @@ def _commit(
     notes_ = [f"of the records, those that {choice.predicate} of {choice.selection} names"] if choice.selection else []
     notes_ += [f"of the records, those at {choice.at}"] if choice.at is not None else []
     notes_ += stale
+    interrupts.check()
     return run.commit(
         inputs={RECORDS.name: base.rows},
         outputs={"records": written, "bytes": sum(note.bytes for note in notes)},

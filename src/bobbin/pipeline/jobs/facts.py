@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 from pyspark.sql import DataFrame, SparkSession
 
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches.describe import describe
 from bobbin.pipeline.offer import is_from_current
 from bobbin.pipeline.progress import Step, silent
@@ -62,6 +62,7 @@ def run(session: SparkSession, lake: Lake, *, step: Step = silent) -> Report | N
         step("committing")
         change = run.replace if pending.from_nothing else run.append
         change(FACTS.name, properties={RECORDS_NUMBER: str(records.number)})
+        interrupts.check()
         return run.commit(
             inputs={"records": pending.files.rows},
             outputs={"facts": written},

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bobbin.errors import BobbinError, UsageError
+from bobbin.pipeline import interrupts
 from bobbin.pipeline.failures import PipelineError, explained
 from bobbin.pipeline.jobs import cursors, ingest
 from bobbin.pipeline.jobs.cursors import LaceCursor
@@ -153,8 +154,9 @@ def _wait(query: "StreamingQuery", batches: "_Batches") -> None:
     """Until the stream ends. What has failed in a batch is raised as it was, and not as Spark tells of it."""
     try:
         while not query.awaitTermination(_POLL_SECONDS):
-            pass
+            interrupts.check()
     except KeyboardInterrupt:
+        interrupts.acknowledge()
         batches.total.interrupted = True
     except PySparkException:
         if batches.failure is not None:

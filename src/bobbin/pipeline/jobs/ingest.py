@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from bobbin.errors import UsageError
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches.validate import CHECKED
 from bobbin.pipeline.failures import PipelineError, explained
 from bobbin.pipeline.progress import Step, silent
@@ -505,6 +505,7 @@ def _commit(
     notes = []
     if checked.void:
         notes.append(f"{len(checked.void)} parts of bundles began inside a record or damage and were read again")
+    interrupts.check()
     return run.commit(
         inputs={
             "sources": len(sources),

@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 
 from bobbin.config.durable import replacing
 from bobbin.errors import ResourceError
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.failures import PipelineError
 from bobbin.pipeline.jobs.sides import Side
 from bobbin.pipeline.progress import Step, silent
@@ -101,6 +101,7 @@ def run(
         if bundle is not None:
             step("shipping")
             shipped = _ship(session, run, frames.read_staged(session, run, table), bundle, counts.extra)
+        interrupts.check()
         run.commit(
             inputs={"here": counts.here, "there": counts.there},
             outputs={} if shipped is None else {"bundle": shipped},

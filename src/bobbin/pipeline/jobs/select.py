@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from bobbin.datalog.compile import Lacegram
 from bobbin.errors import UsageError
-from bobbin.pipeline import frames
+from bobbin.pipeline import frames, interrupts
 from bobbin.pipeline.batches.describe import FIXED_FIELDS
 from bobbin.pipeline.jobs import facts
 from bobbin.pipeline.offer import VISIBLE, is_from_current, parse_fields
@@ -104,6 +104,7 @@ def run(
             }
         )
         run.replace(name, properties=properties)
+        interrupts.check()
         return run.commit(
             inputs={FACTS.name: described.rows},
             outputs={name: sum(counts.values())},
