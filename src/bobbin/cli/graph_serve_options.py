@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Listen = Annotated[
     list[str] | None,
-    typer.Option("--listen", metavar="ADDRESS", help="Where. Default: DIR/graph.sock.", show_default=False),
+    typer.Option("--listen", metavar="ADDRESS", help="Where, besides DIR/graph.sock.", show_default=False),
 ]
 Tokens = Annotated[
     Path | None,

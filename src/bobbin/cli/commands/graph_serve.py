@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal as signals
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
@@ -67,6 +68,9 @@ class _Plan(Struct, frozen=True, kw_only=True):
     """What is served, besides what the lace holds, and where."""
 
     places: "list[Address]"
+    """Where it must be served."""
+    own: "Address | None"
+    """The socket in the folder, where observers look for the graph of a lace: served as well, if it can be had."""
     views: list[tuple[str, str]]
     cells: dict[str, str]
     replicas: list[Replica]
@@ -78,6 +82,11 @@ class _Plan(Struct, frozen=True, kw_only=True):
         from bobbin.wire.address import Scheme
 
         return any(place.scheme is Scheme.STDIO for place in self.places)
+
+    @property
+    def wanted(self) -> "list[Address]":
+        """Where it is served if all goes well."""
+        return [*self.places, *([] if self.own is None else [self.own])]
 
     def check(self, *, as_json: bool) -> None:
         """Raise ``UsageError`` for what makes no sense together."""
@@ -139,12 +148,15 @@ def graph_serve(
         # A view writes down where it stands; all else is only read.
         lace = stack.enter_context(Lace.open(folder, read_only=not views))
         known = read_peers(peers or layout.peers)
+        replica_places = [parse_place(text, to_listen=True) for text in replicate_at or ()]
+        places, own = _places(listen or [], layout.graph_socket, replica_places)
         plan = _Plan(
-            places=[parse_place(text, to_listen=True) for text in listen or [f"unix:{layout.graph_socket}"]],
+            places=places,
+            own=own,
             views=views,
             cells=read_cells(cell or ()),
             replicas=read_replicas(replicate_with or (), known),
-            replica_places=[parse_place(text, to_listen=True) for text in replicate_at or ()],
+            replica_places=replica_places,
             room=None if signal is None else find_room(signal, room, signal_token, insecure, peer=CALLED),
         )
         plan.check(as_json=as_json)
@@ -159,6 +171,36 @@ def graph_serve(
         serving.add_views(stack, views)
         asyncio.run(serving.run())
     return ExitCode.OK
+
+
+def _places(
+    listen: list[str], default: Path, replica_places: "list[Address]"
+) -> "tuple[list[Address], Address | None]":
+    """Where the graph must be served, and the socket of the folder where that is not among it.
+
+    On stdio it is served to whoever has started it, and to nobody else: it ends with that one link.
+    """
+    from bobbin.wire.address import Address, Scheme
+
+    own = Address(scheme=Scheme.UNIX, path=str(default))
+    places = [parse_place(text, to_listen=True) for text in listen] or [own]
+    is_stdio = any(place.scheme is Scheme.STDIO for place in places)
+    return places, None if is_stdio or own in (*places, *replica_places) else own
+
+
+def _check_writers(access: "Access", cells: Iterable[str]) -> None:
+    """Raise ``UsageError`` for who may write a cell and not read it: a cell is found by reading, so it never could."""
+    from bobbin.reactive.permissions import OpKind
+
+    for one in access.allowed:
+        readable = [other for other in access.allowed if (other.peer, other.kind) == (one.peer, OpKind.READ)]
+        unseen = [key for key in cells if one.matches(key) and not any(other.matches(key) for other in readable)]
+        if one.kind is OpKind.WRITE and unseen:
+            who = access.names[one.peer].removeprefix("peer ")
+            raise UsageError(
+                f"{access.names[one.peer]} may write {unseen[0]} and not read it, so it would not find it: add "
+                f"--allow '{who}:read={one.pattern}'"
+            )
 
 
 def _settings(
@@ -178,7 +220,8 @@ def _settings(
 
     if not plan.cells and any(one.kind is OpKind.WRITE for one in access.allowed):
         raise UsageError("what a lace holds cannot be written, so there is nothing to allow; --cell adds what can be")
-    if shared_memory and not any(place.scheme is Scheme.UNIX for place in plan.places):
+    _check_writers(access, plan.cells)
+    if shared_memory and not any(place.scheme is Scheme.UNIX for place in plan.wanted):
         raise UsageError("--shared-memory is for links over a Unix socket, and there is none")
     members = {replica.verifier for replica in plan.replicas}
     identities = structs.replace(access.identities, signers=access.identities.signers | members)
@@ -233,10 +276,11 @@ class _Serving:
         try:
             for place in self._plan.places:
                 await server.start(place)
+            missed = await self._start_own(server)
             listening = server.addresses
             work: list[_Work] = [self._graph.follow, stop.wait, *await self._replicate(server)]
             work += [*await self._take_calls(server), *([server.is_idle.wait] if self._plan.is_stdio else ())]
-            self._say_started(listening, server.addresses[len(listening) :])
+            self._say_started(listening, server.addresses[len(listening) :], missed)
             tasks = [asyncio.ensure_future(one()) for one in work]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -250,6 +294,17 @@ class _Serving:
         finally:
             await server.close()
         self._log.tell("stopped", {}, "stopped")
+
+    async def _start_own(self, server: "GraphServer") -> str | None:
+        """Serve at the socket of the folder, too; returns why not, if that cannot be."""
+        from bobbin.transport.base import TransportError
+
+        if self._plan.own is not None:
+            try:
+                await server.start(self._plan.own)
+            except TransportError as error:
+                return str(error)
+        return None
 
     async def _replicate(self, server: "GraphServer") -> list[_Work]:
         """Be ready for replicas; returns what is to be done to reach those that are dialled."""
@@ -298,7 +353,9 @@ class _Serving:
         elif len(self._early) < _EARLY_MAX:
             self._early.append((word, values))
 
-    def _say_started(self, listening: "tuple[Address, ...]", replicating: "tuple[Address, ...]") -> None:
+    def _say_started(
+        self, listening: "tuple[Address, ...]", replicating: "tuple[Address, ...]", missed: str | None
+    ) -> None:
         from bobbin.runtime.graph_greeting import OWN_SCHEMES
         from bobbin.runtime.graph_peers import OWNER
 
@@ -309,12 +366,15 @@ class _Serving:
             allowed[name].append(f"{one.kind.value} {one.pattern}")
             rows.append({"peer": one.peer, "name": name, "kind": one.kind.value, "keys": one.pattern})
         values: dict[str, Json] = {"listening": [str(place) for place in listening]}
+        if missed is not None:
+            values["not_listening"] = missed
         if replicating:
             values["replicating"] = [str(place) for place in replicating]
         if self._plan.room is not None:
             values["room"] = str(self._plan.room)
         values |= {"process": os.getpid(), "allowed": rows}
         lines = [f"listening   {place}" for place in listening]
+        lines += [f"but not at  {missed}"] if missed is not None else []
         lines += [f"replicas    {place}" for place in replicating]
         lines += [f"room        {self._plan.room}"] if self._plan.room is not None else []
         owner = self._access.names[OWNER]

@@ -109,11 +109,15 @@ class Watching:
         self._keys: Final = keys
         self._tags: Final = TypeTags.standard()
         self._trouble: str | None = None
+        self._is_linked = False
+        """As far as it was said."""
 
     async def print(self, shown: Shown, *, once: bool) -> None:
         """Line by line."""
         async with connect(self._place, shown, lost=self._say_lost) as mirror:
             async for update in mirror.updates():
+                if not once and mirror.is_current:
+                    self._say_linked()
                 lines = self._lines(mirror)
                 self._out.row(self._value(mirror, update), *map(self._out.style, lines))
                 output.flush()
@@ -191,7 +195,20 @@ class Watching:
 
     def _say_lost(self, lost: "Lost") -> None:
         self.note_lost(lost)
-        self._out.warn(f"the link is lost: {self._trouble}")
+        self._is_linked = False
+        value: output.Json = {
+            "event": "lost",
+            "address": str(self._place),
+            "reason": lost.why,
+            "wait_seconds": round(lost.wait_seconds, 3),
+            "attempts": lost.attempts,
+        }
+        self._out.event(value, f"the link is lost: {self._trouble}")
+
+    def _say_linked(self) -> None:
+        if not self._is_linked:
+            self._is_linked = True
+            self._out.event({"event": "linked", "address": str(self._place)}, f"linked to {self._place}")
 
 
 def _lines(text: str, width: int) -> int:

@@ -14,7 +14,7 @@ from bobbin.lace import Lace
 from bobbin.runtime.graph_client import GraphMirror, connect_graph
 from bobbin.runtime.graph_dial import ClientSettings
 from bobbin.runtime.reconnect import Backoff
-from tests.support.graphs import SECONDS_MAX, seen
+from tests.support.graphs import SECONDS_MAX, Sample, seen, served_in_thread
 from tests.unit.cli.command_line import PLEX_1, VERIFIER, Answer, Cli
 
 SOON = Backoff(first_seconds=0.01, longest_seconds=0.01)
@@ -29,10 +29,14 @@ def tokens(tmp_path: Path) -> Path:
 
 
 def _served(
-    cli: Cli, folder: Path, *options: str | Path, look: Callable[[GraphMirror], object] = lambda _: None
+    cli: Cli,
+    folder: Path,
+    *options: str | Path,
+    look: Callable[[GraphMirror], object] = lambda _: None,
+    at: Path | None = None,
 ) -> Answer:
     """Serve a lace, look at its graph as its owner, and stop."""
-    socket = folder.resolve() / "graph.sock"
+    socket = at or folder.resolve() / "graph.sock"
     failures: list[BaseException] = []
     is_over = threading.Event()
 
@@ -160,6 +164,39 @@ def test_the_url_of_a_browser_is_an_address(filled: Path, cli: Cli) -> None:
     assert answer.lines[0].startswith("listening   ws:127.0.0.1:")
 
 
+def test_what_is_listened_at_is_there_besides_the_socket_of_the_folder(filled: Path, tmp_path: Path, cli: Cli) -> None:
+    """So that ``graph watch DIR`` finds it, whatever else was wanted."""
+    other = tmp_path / "other.sock"
+    answer = _served(cli, filled, "--listen", f"unix:{other}", "--json")
+    started = json.loads(answer.lines[0])
+    assert started["listening"] == [f"unix:{other}", f"unix:{filled.resolve()}/graph.sock"]
+    assert "not_listening" not in started
+
+
+def test_a_socket_of_the_folder_that_cannot_be_had_is_said(filled: Path, tmp_path: Path, cli: Cli) -> None:
+    other, own = tmp_path / "other.sock", f"unix:{filled.resolve()}/graph.sock"
+    with served_in_thread(Sample(), own):
+        answer = _served(cli, filled, "--listen", f"unix:{other}", "--json", at=other)
+        plain = _served(cli, filled, "--listen", f"unix:{other}", at=other)
+        assert cli("graph", "serve", filled).code == 5, "without another place there is nothing to go on with"
+    started = json.loads(answer.lines[0])
+    assert started["listening"] == [f"unix:{other}"]
+    assert started["not_listening"] == f"{own}: something else listens there already"
+    assert plain.lines[1] == f"but not at  {own}: something else listens there already"
+
+
+def test_who_may_write_and_not_read_is_said_at_the_start(filled: Path, tokens: Path, cli: Cli) -> None:
+    cells = ["--cell", "board/text=string", "--cell", "board/count=i64", "--token-file", str(tokens)]
+    answer = cli("graph", "serve", filled, *cells, "--allow", "7:write=board/*", "--allow", "7:read=board/text")
+    assert answer.code == 2
+    assert (
+        "peer 7 may write board/count and not read it, so it would not find it: add --allow '7:read=board/*'"
+        in answer.err
+    )
+    allowed = ["--allow", "7:write=board/*", "--allow", "7:read=board/*", "--allow", "7:write=nothing/*"]
+    assert _served(cli, filled, *cells, *allowed).code == 0
+
+
 def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cli) -> None:
     for options in (
         ["--allow", "7:read=*"],
@@ -180,7 +217,8 @@ def test_what_makes_no_sense(folder: Path, tokens: Path, tmp_path: Path, cli: Cl
         ["--replicate-at", "tcp:127.0.0.1:0", "--cell", "x=i64"],
         ["--signal", "tcp:127.0.0.1:1"],
         ["--signal-token", str(tokens)],
-        ["--shared-memory", "--listen", "tcp:127.0.0.1:0"],
+        ["--shared-memory", "--listen", "stdio"],
+        ["--cell", "x=i64", "--token-file", str(tokens), "--allow", "7:write=x"],
     ):
         assert cli("graph", "serve", folder, *options).code == 2, options
     tokens.chmod(0o644)

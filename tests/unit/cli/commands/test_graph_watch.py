@@ -1,5 +1,6 @@
 """``bobbin graph watch``."""
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from rich.console import Console
 from bobbin.cli import output
 from bobbin.cli.commands import graph_watch
 from bobbin.cli.output import Output
-from bobbin.runtime.graph_client import connect_graph
-from bobbin.runtime.reconnect import Lost
+from bobbin.errors import ResourceError
+from bobbin.runtime.graph_client import GraphMirror, connect_graph
+from bobbin.runtime.reconnect import Backoff, Lost, Once
 from bobbin.wire import address as addresses
 from tests.support.graphs import OTHER, OTHER_TOKEN, PEER, TOKEN, Sample, run, served_in_thread, serving
 from tests.unit.cli.command_line import Cli
@@ -161,9 +163,49 @@ def test_a_line_for_each_update(
     monkeypatch.setattr(output, "flush", flush)
     answer = cli("graph", "watch", place, "--token-file", token, "--json")
     assert answer.code == 130
+    assert json.loads(answer.err.splitlines()[0]) == {"event": "linked", "address": place}
     rows = [json.loads(line) for line in answer.lines]
     assert [row["snapshot"] for row in rows] == [True, False, False]
     assert [{node["key"]: node["value"] for node in row["nodes"]} for row in rows[1:]] == [
         {"figures/one": 10, "sums/all": 12},
         {"figures/one": 20, "sums/all": 22},
     ]
+
+
+def test_with_json_it_says_when_the_link_is_lost_and_when_it_is_back(
+    place: str, token: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``bobbin follow`` does. Between the two rows that are printed here the server is gone."""
+    rows: list[int] = []
+    dialled: list[int] = []
+    dial = GraphMirror._once
+
+    async def once(self: GraphMirror) -> Once:
+        dialled.append(1)
+        if len(dialled) == 2:
+            raise ResourceError("nobody is there", retry=True)
+        try:
+            async with asyncio.timeout(0.5 if len(dialled) == 1 else None):
+                return await dial(self)
+        except TimeoutError:
+            return Once(was_good=True, why="the server has gone")
+
+    def flush() -> None:
+        rows.append(1)
+        if len(rows) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(GraphMirror, "_once", once)
+    monkeypatch.setattr(Backoff, "wait_seconds", lambda _: 0.0)
+    monkeypatch.setattr(output, "flush", flush)
+    answer = cli("graph", "watch", place, "--token-file", token, "--json")
+    said = [json.loads(line) for line in answer.err.splitlines()[:-1]]
+    assert [event["event"] for event in said] == ["linked", "lost", "lost", "linked"]
+    assert said[2] == {
+        "event": "lost",
+        "address": place,
+        "reason": "nobody is there",
+        "wait_seconds": 0.0,
+        "attempts": 2,
+    }
+    assert said[3] == {"event": "linked", "address": place}
