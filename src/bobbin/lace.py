@@ -429,7 +429,7 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
         the other offers.
         """
         from bobbin.config.peers import parse_verifier, read_peer, read_peers  # noqa: PLC0415 -- many never exchange
-        from bobbin.runtime.connection import Connection, Destination, is_address, same_place  # noqa: PLC0415
+        from bobbin.runtime.connection import Connection, Destination, is_address  # noqa: PLC0415
         from bobbin.wire import address as addresses  # noqa: PLC0415 -- as above
 
         wanted = None if verifier is None else parse_verifier(verifier)
@@ -456,7 +456,7 @@ class Lace(Exchanging, Viewing, AbstractContextManager["Lace"]):
             if not isinstance(peer, str | addresses.Address):
                 raise UsageError(f"a peer is an open lace, an address, or the name of a known one, not {peer!r}")
             address = addresses.parse(peer) if isinstance(peer, str) else peer
-            entry, way = known.at(lambda one: same_place(one, address)) or (None, None)
+            entry, way = known.at(lambda one: addresses.same_place(one, address)) or (None, None)
             destination = Destination(address=address)
             if entry is not None and way is not None:
                 destination = Destination(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bobbin.runtime.connection import Connection, Destination
     from bobbin.runtime.introduction import Introduction
     from bobbin.runtime.reaching import Failure
+    from bobbin.runtime.reconnect import Lost
     from bobbin.runtime.remote import RemotePeer
     from bobbin.runtime.roster import Way
     from bobbin.wire.address import Address
@@ -143,6 +144,13 @@ class Elsewhere:
         """Where it answered last; before that, where it is dialled first."""
         return self._first if self.introduction is None else self.introduction.route.address
 
+    def lost_address(self, lost: "Lost") -> str | None:
+        """The address whose link is lost; None where several were tried, and none has led to the peer."""
+        lines = self.peer.lines
+        if lost.at is not None:
+            return lines[lost.at].address
+        return lines[0].address if len(lines) == 1 else None
+
     def say_passed_over(self, out: Output) -> None:
         """Tell the user which addresses have failed although another one has not, each once."""
         while self._passed_over:
@@ -254,7 +262,7 @@ def _is_known(peers: Path | None, folder: Path, name: str) -> bool:
 
 
 def _at(known: "Peers", address: "Address") -> "PeerEntry | None":
-    from bobbin.runtime.connection import same_place
+    from bobbin.wire.address import same_place
 
     found = known.at(lambda one: same_place(one, address))
     return None if found is None else found[0]
@@ -262,8 +270,8 @@ def _at(known: "Peers", address: "Address") -> "PeerEntry | None":
 
 def _way(entry: "PeerEntry | None", address: "Address", demands: Demands) -> "Way":
     """An address of the command line, with the pin that is noted for it."""
-    from bobbin.runtime.connection import same_place
     from bobbin.runtime.roster import Way
+    from bobbin.wire.address import same_place
 
     noted = () if entry is None else entry.ways
     pins = {way.certificate for way in noted if same_place(way.address, address)} or {way.certificate for way in noted}

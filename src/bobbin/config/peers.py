@@ -35,7 +35,7 @@ from bobbin.records import ids
 from bobbin.records.ids import Verifier
 from bobbin.runtime.roster import ANONYMOUS, KnownPeer, Roster, Way
 from bobbin.wire import address as addresses
-from bobbin.wire.address import Address, Scheme
+from bobbin.wire.address import Address, Scheme, same_place
 
 T = TypeVar("T")
 
@@ -138,11 +138,6 @@ class PeerEntry(Struct, frozen=True, kw_only=True):
     admit: bool
     strategy: Strategy | None = None
     """None where nothing is written."""
-
-    @property
-    def address(self) -> Address | None:
-        """Where it is dialled first; None if only it dials us."""
-        return self.ways[0].address if self.ways else None
 
 
 class Peers(Struct, frozen=True, kw_only=True):
@@ -297,8 +292,10 @@ def make_ways(addresses: Sequence[Address], pins: bytes | Sequence[bytes] = ()) 
     """The ways to a peer: its addresses, and no pin, one that holds at all of them, or one for each."""
     if len(addresses) > ADDRESSES_MAX:
         raise UsageError(f"there are {len(addresses)}; a peer has at most {ADDRESSES_MAX} addresses")
-    if twins := [str(one) for number, one in enumerate(addresses) if one in addresses[:number]]:
-        raise UsageError(f"{twins[0]} is there twice")
+    for number, one in enumerate(addresses):
+        if twin := next((other for other in addresses[:number] if same_place(one, other)), None):
+            spelled = "" if twin == one else f", also as {twin}"
+            raise UsageError(f"{one} is there twice{spelled}")
     if not pins:
         return tuple(Way(address=one) for one in addresses)
     if not addresses or any(one.scheme not in (Scheme.TLS, Scheme.WSS) for one in addresses):

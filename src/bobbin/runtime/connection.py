@@ -14,8 +14,7 @@ program may want to do later.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
-from ipaddress import ip_address
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
@@ -44,7 +43,7 @@ from bobbin.runtime.remote import Line, RemoteFollowing, RemotePeer
 from bobbin.runtime.roster import Way
 from bobbin.store.base import Listed
 from bobbin.transport.base import ByteStream
-from bobbin.wire.address import PORTS, Address, Scheme
+from bobbin.wire.address import Address, Scheme
 
 if TYPE_CHECKING:
     from bobbin.policy.executables import Budgets
@@ -307,20 +306,6 @@ class Connection(AbstractAsyncContextManager["Connection"]):
 def is_address(text: str) -> bool:
     """Whether a text is meant as an address; else it is the name of a known peer."""
     return ":" in text or text == Scheme.STDIO.value
-
-
-def same_place(one: Address, other: Address) -> bool:
-    """Whether two addresses, however they are spelled, lead to one place: a name has no case, a port may be implied."""
-    return _place(one) == _place(other)
-
-
-def _place(address: Address) -> tuple[Scheme, str, int]:
-    if address.scheme not in PORTS:
-        return address.scheme, address.path, 0
-    host = address.host.lower()
-    with suppress(ValueError):  # a name
-        host = ip_address(host).compressed
-    return address.scheme, host, address.port_number
 
 
 def run(work: Coroutine[None, None, T]) -> T:

@@ -16,13 +16,13 @@ from msgspec import Struct, structs
 from bobbin.errors import UsageError
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.records import tai
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.clock import tai_now
 from bobbin.runtime.connection import Destination
 from bobbin.runtime.log import clean_text
 from bobbin.runtime.node_settings import Reconnecting
 from bobbin.runtime.reconnect import Backoff
 from bobbin.runtime.roster import KnownPeer, Way
-from bobbin.runtime.rotation import Rotation
 from bobbin.runtime.status import Direction, End, Ended, LinkState, LinkStatus
 from bobbin.transport.base import ByteStream
 

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec import Struct
 
 from bobbin.errors import PeerError, ResourceError
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.reconnect import may_help
-from bobbin.runtime.rotation import Rotation
 from bobbin.transport.base import TransportError, WrongCertificate
 
 T = TypeVar("T")

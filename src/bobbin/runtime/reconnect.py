@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.introduction import NotAdmitted
-from bobbin.runtime.rotation import Rotation
 
 FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
@@ -68,6 +68,8 @@ class Lost(Struct, frozen=True, kw_only=True):
     """Since the last good link."""
     is_next: bool = False
     """Whether another address is tried at once, without any wait."""
+    at: int | None = None
+    """The address whose link is lost, by its number among several; None where none of them has led to the peer."""
 
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -106,7 +108,7 @@ async def keep(
     ways = Rotation() if rotation is None else rotation
     attempts = 0
     while True:
-        is_next = False
+        is_next, at = False, None
         try:
             ended = await once()
         except BobbinError as error:
@@ -117,8 +119,9 @@ async def keep(
             if backoff.settle(was_good=ended.was_good, seconds=ended.seconds):
                 attempts = 0
                 ways.start_over()
+            at = ways.at
             is_next = ways.move_on()
         attempts += 1
         wait = 0.0 if is_next else backoff.wait_seconds()
-        tell(Lost(why=ended.why, wait_seconds=wait, attempts=attempts, is_next=is_next))
+        tell(Lost(why=ended.why, wait_seconds=wait, attempts=attempts, is_next=is_next, at=at))
         await sleep(wait)

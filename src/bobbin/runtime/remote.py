@@ -31,6 +31,7 @@ from bobbin.records.ids import Verifier
 from bobbin.records.record import Record
 from bobbin.runtime import accounts, operations
 from bobbin.runtime.accounts import SyncReport
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.exchange import Exchange
 from bobbin.runtime.following import OBSERVATIONS_MAX, Observations, ResultRule
 from bobbin.runtime.holdings import StoreHoldings
@@ -42,7 +43,6 @@ from bobbin.runtime.reaching import PassedOver
 from bobbin.runtime.reaching import reach as reach_any
 from bobbin.runtime.reconnect import Backoff, Lost, Once, keep
 from bobbin.runtime.recording import Forgetful, Recorder
-from bobbin.runtime.rotation import Rotation
 from bobbin.runtime.stream_link import StreamLink
 from bobbin.runtime.workers import Validators
 from bobbin.transport.base import ByteStream

@@ -18,8 +18,9 @@ of ``Transport(S)``, which rules compare as text.
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from types import MappingProxyType
 from typing import Final
 
@@ -91,6 +92,20 @@ class Address(Struct, frozen=True, kw_only=True):
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port is None else f":{self.port}"
         return f"{self.scheme.value}:{host}{port}{self.path}"
+
+
+def same_place(one: Address, other: Address) -> bool:
+    """Whether two addresses, however they are spelled, lead to one place: a name has no case, a port may be implied."""
+    return _place(one) == _place(other)
+
+
+def _place(address: Address) -> tuple[Scheme, str, int]:
+    if address.scheme not in PORTS:
+        return address.scheme, address.path, 0
+    host = address.host.lower()
+    with suppress(ValueError):  # a name
+        host = ip_address(host).compressed
+    return address.scheme, host, address.port_number
 
 
 def parse(text: str, *, to_listen: bool = False) -> Address:

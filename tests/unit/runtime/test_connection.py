@@ -13,7 +13,7 @@ from bobbin.errors import UsageError
 from bobbin.interlace.limits import Limits
 from bobbin.lace import Lace
 from bobbin.records.ids import Verifier
-from bobbin.runtime.connection import Connection, Destination, is_address, run, same_place
+from bobbin.runtime.connection import Connection, Destination, is_address, run
 from bobbin.runtime.introduction import NotAdmitted
 from bobbin.runtime.reaching import NotReached
 from bobbin.runtime.remote import INSECURE, WRONG_PEER, RemotePeer
@@ -295,26 +295,6 @@ def test_a_connection_that_is_left_closes_what_it_has_open(laces: tuple[Lace, La
 )
 def test_what_is_meant_as_an_address(text: str, expected: bool) -> None:  # noqa: FBT001 -- from a table
     assert is_address(text) is expected
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("tls:lab.example", "tls:lab.example:4791", True),
-        ("tls:lab.example", "tls:LAB.example", True),
-        ("ws:lab.example", "ws:lab.example:80/interlace", True),
-        ("tcp:[::1]", "tcp:[0:0::1]:4790", True),
-        ("unix:/run/a", "unix:/run/a", True),
-        ("stdio", "stdio", True),
-        ("unix:/run/a", "unix:/run/A", False),
-        ("tls:lab.example", "tcp:lab.example:4791", False),
-        ("tls:lab.example", "tls:lab.example:4790", False),
-        ("tls:lab.example", "tls:lab.example.org", False),
-        ("stdio", "unix:/run/a", False),
-    ],
-)
-def test_one_place_has_several_spellings(one: str, other: str, *, expected: bool) -> None:
-    assert same_place(address.parse(one), address.parse(other)) is expected
 
 
 def test_a_key_that_is_named_is_not_set_aside_by_another() -> None:

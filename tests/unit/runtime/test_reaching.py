@@ -14,6 +14,7 @@ from bobbin.interlace.events import Event
 from bobbin.interlace.limits import Limits, Service
 from bobbin.interlace.reasons import Reason
 from bobbin.lace import Lace
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.following import result_rule
 from bobbin.runtime.introduction import NotAdmitted, NotIntroduced, Refusal
 from bobbin.runtime.local_peer import Manner
@@ -21,7 +22,6 @@ from bobbin.runtime.operations import Wishes
 from bobbin.runtime.reaching import Failure, NotReached, reach
 from bobbin.runtime.reconnect import LASTING_SECONDS, Backoff, Lost, Once, keep, may_help
 from bobbin.runtime.remote import WRONG_PEER, Line, RemotePeer, expecting, follow_remote, synchronise_remote
-from bobbin.runtime.rotation import Rotation
 from bobbin.transport.base import TransportError
 from tests.lace_pairs import names, two_laces
 from tests.local_exchanges import ALL, GROUP_U, plex

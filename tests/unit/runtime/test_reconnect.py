@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
+from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.introduction import NotAdmitted, NotIntroduced, Refusal
 from bobbin.runtime.reconnect import Backoff, Lost, Once, keep, may_help
-from bobbin.runtime.rotation import Rotation
 from bobbin.transport.base import TransportError
 
 
@@ -126,6 +126,7 @@ def test_with_several_addresses_there_is_a_wait_only_after_all_of_them() -> None
     with pytest.raises(NotAdmitted):
         script.run(Rotation(3))
     assert [lost.is_next for lost in script.told] == [True, True, False, True, False]
+    assert [lost.at for lost in script.told] == [0, 1, 2, 0, None], "the one that was lost, and not the next one"
     assert script.slept == [0, 0, 1, 0, 1]
 
 

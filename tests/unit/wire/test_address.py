@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.errors import UsageError
-from bobbin.wire.address import PORTS, Address, AddressError, Scheme, parse
+from bobbin.wire.address import PORTS, Address, AddressError, Scheme, parse, same_place
 
 EXAMPLES = [
     ("stdio", Address(scheme=Scheme.STDIO)),
@@ -169,3 +169,23 @@ def test_any_text_is_an_address_or_is_refused(text: str) -> None:
 def test_only_a_verified_encrypted_transport_is_confidential(text: str, *, verified: bool, confidential: bool) -> None:
     """ILC-101: plain streams and certificates that nobody verified give no ``TransportEncrypted``."""
     assert parse(text).is_confidential(verified=verified) is confidential
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("tls:lab.example", "tls:lab.example:4791", True),
+        ("tls:lab.example", "tls:LAB.example", True),
+        ("ws:lab.example", "ws:lab.example:80/interlace", True),
+        ("tcp:[::1]", "tcp:[0:0::1]:4790", True),
+        ("unix:/run/a", "unix:/run/a", True),
+        ("stdio", "stdio", True),
+        ("unix:/run/a", "unix:/run/A", False),
+        ("tls:lab.example", "tcp:lab.example:4791", False),
+        ("tls:lab.example", "tls:lab.example:4790", False),
+        ("tls:lab.example", "tls:lab.example.org", False),
+        ("stdio", "unix:/run/a", False),
+    ],
+)
+def test_one_place_has_several_spellings(one: str, other: str, *, expected: bool) -> None:
+    assert same_place(parse(one), parse(other)) is expected

@@ -103,7 +103,7 @@ async def _follow(
         after = "trying the next address" if lost.is_next else _again_text(lost)
         value: Json = {
             "event": "lost",
-            "address": str(there.address),
+            "address": there.lost_address(lost),
             "reason": lost.why,
             "wait_seconds": round(lost.wait_seconds, 3),
             "attempts": lost.attempts,

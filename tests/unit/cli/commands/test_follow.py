@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from bobbin.cli import output
 from bobbin.cli.commands import follow as module
@@ -142,6 +143,20 @@ def test_with_json_events_say_which_address_is_in_use(
     }
     assert (second["event"], second["address"]) == ("linked", node.addresses["tcp"])
     assert len(answer.rows) == 1, "records only on stdout"
+
+
+def test_lost_names_the_address_that_was_lost_and_none_where_no_address_leads_to_the_peer(
+    filled: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    places = [part for scheme in ("tls", "tcp") for part in ("--address", node.addresses[scheme])]
+    cli("peers", "add", filled, "hall", "--verifier", node.verifier, *places, "--policy", ding)
+    there = find_elsewhere(filled, "hall", Demands(), Chosen())
+    assert str(there.address) == node.addresses["tls"]
+    lost = Lost(why="gone", wait_seconds=0.0, attempts=1, at=1)
+    assert there.lost_address(lost) == node.addresses["tcp"]
+    assert there.lost_address(structs.replace(lost, at=None)) is None
+    single = find_elsewhere(filled, node.addresses["tcp"], Demands(), Chosen())
+    assert single.lost_address(structs.replace(lost, at=None)) == node.addresses["tcp"]
 
 
 def test_what_makes_no_sense(filled: Path, ding: Path, tmp_path: Path, cli: Cli) -> None:

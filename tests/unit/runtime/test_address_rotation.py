@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bobbin.errors import UsageError
-from bobbin.runtime.rotation import Rotation
+from bobbin.runtime.address_rotation import Rotation
 
 
 def _round(rotation: Rotation) -> list[int]:
