@@ -310,6 +310,11 @@ def several(out: Output, place: str, records: Sequence[str]) -> Iterator[str]:
     yield from (out.style(f"  {record}") for record in records)
 
 
+def untold(out: Output, place: str) -> str:
+    """That only our own record at a coordinate was explained, since a peer elsewhere has told of none there."""
+    return out.style(f"{place}: the peer tells of no record there, so only what this side has is explained")
+
+
 def unknown(out: Output, place: str, *, is_elsewhere: bool) -> Iterator[str]:
     """What can be said about a coordinate at which there is nothing."""
     who = "this side has no record there" if is_elsewhere else "neither side has a record there"

@@ -57,6 +57,8 @@ class Ran(Struct, frozen=True, kw_only=True):
     several: dict[str, list[str]]
     """Coordinates that were asked about and at which the sides had different records, with these, the newest first."""
     recorder: "Recorder | None"
+    untold: list[str] = []
+    """Coordinates at which this side has a record, and of which a peer elsewhere has told nothing."""
     other: Path | None = None
     """The folder of the other lace; None where that is elsewhere."""
     elsewhere: Elsewhere | None = None
@@ -124,6 +126,7 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
     """Exchange with a peer at an address. It has policies of its own, and its books are not open to us."""
     from bobbin.lace import Lace
     from bobbin.runtime.connection import run
+    from bobbin.runtime.operations import Wishes
 
     _check_elsewhere(asked, peer)
     _check_recording(asked, None)
@@ -133,14 +136,18 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         there = find_elsewhere(asked.folder, peer, demands, asked.chosen)
         connection = there.connect(here, needs_policy=True)
         wanted = [(what, _resolve(what, here)) for what in asked.explain]
+        places = tuple(what for what in asked.explain if isinstance(what, Coordinate))
         recorder = None if asked.record is None else _recorder(stack, asked.record)
         observers = stack.enter_context(watching(f"sync {there.name or there.address}", there))
         report = run(
-            connection.sync(
-                rounds=asked.rounds,
-                explain=_records(wanted),
-                statement=asked.statement,
-                receipts=asked.receipts,
+            connection.synchronise(
+                Wishes(
+                    rounds=asked.rounds,
+                    explain=tuple(_records(wanted)),
+                    explain_at=places,
+                    statement=asked.statement,
+                    receipts=asked.receipts,
+                ),
                 observers=observers,
                 recorder=recorder,
             )
@@ -156,6 +163,7 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         unknown=[str(what) for what, found in wanted if not found and not after[str(what)]],
         arrived={str(what): now[0] for what, found in wanted if (now := after[str(what)]) and now != found},
         several={},
+        untold=[place for place in report.untold if after[place]],
         recorder=recorder,
         elsewhere=there,
     )

@@ -19,10 +19,13 @@ from bobbin.interlace.schema import Schema
 from bobbin.policy.claims import Claims
 from bobbin.policy.decide import Situation, evaluate
 from bobbin.policy.verdict import Verdict, explain
+from bobbin.records.coordinate import Coordinate
 from bobbin.records.ids import HashText, Verifier
 from bobbin.runtime.local_peer import Books, Figure
 from bobbin.store.base import Store
 
+TOLD_MAX: Final = 8
+"""Records at one place that a peer offers, and that are not here, which are explained."""
 _PLACE: Final = frozenset({"Group", "App", "Name"})
 
 
@@ -81,6 +84,8 @@ class SyncReport(Struct, frozen=True, kw_only=True):
     """What the peer could learn."""
     honesty: Honesty
     explained: tuple[Explained, ...] = ()
+    untold: tuple[str, ...] = ()
+    """Of the places that were to be explained, those at which a peer elsewhere has told of nothing."""
     statement: HashText | None = None
     """The completion statement that this side has sealed and stored."""
     standing_statement: HashText | None = None
@@ -265,6 +270,45 @@ def explained(
         own=verdict,
         peer=_verdict(record, peer[0].epoch, peer[1]),
     )
+
+
+def asked_about(
+    records: Sequence[str],
+    places: Sequence[Coordinate],
+    epoch: Epoch | None,
+    store: Store,
+    *,
+    received: Collection[str] = (),
+) -> tuple[str, ...]:
+    """The records that are to be explained, each once; none where no plan was agreed.
+
+    Of a place, what is there on this side now, the newest that came, and what a peer elsewhere has told of there.
+    """
+    if epoch is None:
+        return ()
+    found = list(records)
+    for place in places:
+        found += (tip.hash for tip in store.list(place, tips=True))
+        found += [one.hash for one in store.list(place) if one.hash in received][:1]
+        found += told_at(epoch, store, place)
+    return tuple(dict.fromkeys(found))
+
+
+def told_at(epoch: Epoch, store: Store, place: Coordinate) -> tuple[str, ...]:
+    """What the peer offers at a place: the newest of what is here as well, and what is not here, as far as it says so.
+
+    Where a record is that is not here, is known only if the policies have the peer tell its group, app and name.
+    """
+    learned = epoch.learned
+    here = next((one.hash for one in store.list(place) if one.hash in learned), None)
+    wanted = {"Group": place.group, "App": place.app, "Name": place.name}
+    absent = [
+        one.record
+        for one in learned.advertisements()
+        if {field.name: field.value for field in one.fields if field.name in _PLACE} == wanted
+        and not store.have(HashText(one.record))
+    ]
+    return *absent[:TOLD_MAX], *([] if here is None else [here])
 
 
 def _seen_from_here(record: str, epoch: Epoch) -> tuple[bool | None, str]:

@@ -61,6 +61,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     """How many exchanges to run at most, as long as each one ends at a limit after moving something."""
     explain: tuple[str, ...] = ()
     """Records of which the caller wants to know why they moved or did not. None is explained where no rules decided."""
+    explain_at: tuple[Coordinate, ...] = ()
+    """Places of which the caller wants to know it, with a peer elsewhere: of what either side has there afterwards."""
     look_for: tuple[str, ...] = ()
     """Records of which the caller wants to know whether the peer offers them."""
     statement: bool = False

@@ -30,7 +30,7 @@ from bobbin.policy.modules import Selector
 from bobbin.records.ids import Verifier
 from bobbin.records.record import Record
 from bobbin.runtime import accounts, operations
-from bobbin.runtime.accounts import SyncReport
+from bobbin.runtime.accounts import SyncReport, told_at
 from bobbin.runtime.address_rotation import Rotation
 from bobbin.runtime.exchange import Exchange
 from bobbin.runtime.following import OBSERVATIONS_MAX, Observations, ResultRule
@@ -303,9 +303,9 @@ def _account(
     describe = StoreHoldings(own.decisions).describe
     report = accounts.account(books, (), figures, describe=describe, look_for=wishes.look_for)
     report = structs.replace(report, refused=accounts.refused(store, last.epoch))
-    explained = tuple(
-        accounts.explained(record, report, own=(last, store), peer=None) for record in wishes.explain if last.epoch
-    )
+    places = wishes.explain_at
+    asked = accounts.asked_about(wishes.explain, places, last.epoch, store, received=report.received)
+    explained = tuple(accounts.explained(record, report, own=(last, store), peer=None) for record in asked)
     statement, standing = None, None
     if wishes.statement and report.fixed_point:
         statement, standing = operations.state(own, last, clock)
@@ -313,6 +313,7 @@ def _account(
     return structs.replace(
         report,
         explained=explained,
+        untold=tuple(str(one) for one in places if last.epoch and not told_at(last.epoch, store, one)),
         places=accounts.places(report, store),
         statement=statement,
         standing_statement=standing,

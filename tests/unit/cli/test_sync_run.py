@@ -8,6 +8,7 @@ from msgspec import structs
 from bobbin.cli.elsewhere import Chosen, Demands
 from bobbin.cli.sync_run import Asked, sync_elsewhere, sync_folder
 from bobbin.errors import UsageError
+from bobbin.lace import Lace
 from bobbin.records import coordinate
 from bobbin.records.coordinate import Address, Coordinate
 from bobbin.records.ids import HashText
@@ -49,11 +50,27 @@ def test_elsewhere_what_came_is_told_by_its_place(asked: Asked, node: Served) ->
     assert ran.other is None
     assert ran.elsewhere is not None
     assert ran.elsewhere.verifier == node.verifier
-    assert [one.peer for one in ran.report.explained] == [None]
+    assert [one.peer for one in ran.report.explained] == [None, None]
+    assert {one.record for one in ran.report.explained} == {PLEX_1, *ran.report.received}, "what came is explained, too"
     assert set(ran.arrived) == {"//u//ding//links/2"}
     assert set(ran.arrived.values()) == ran.report.received
     again = sync_elsewhere(asked, node.addresses["tcp"], Demands())
     assert (again.arrived, len(again.report.explained)) == ({}, 2)
+
+
+def test_elsewhere_both_records_of_a_place_are_explained_or_it_is_said_that_the_peer_tells_of_none(
+    asked: Asked, node: Served
+) -> None:
+    with Lace.open(asked.folder) as lace:
+        ours = lace.put(b"ours", group="u", app="ding", name="links/2")
+        private = lace.put(b"ours, too", group="private", app="ding", name="links/3")
+    places = [coordinate.parse(text) for text in ("//u//ding//links/2", "//private//ding//links/3")]
+    explain = [place for place in places if isinstance(place, Coordinate)]
+    ran = sync_elsewhere(structs.replace(asked, explain=explain), node.addresses["tcp"], Demands())
+    (theirs,) = ran.report.received
+    assert {one.record for one in ran.report.explained} == {ours, theirs, private}
+    assert ran.untold == ["//private//ding//links/3"]
+    assert len(ran.told) == 3
 
 
 def test_recordings_are_refused_before_anybody_is_dialled(asked: Asked, elsewhere: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from bobbin.errors import UsageError
 from bobbin.lace import Lace
+from bobbin.records.coordinate import Coordinate
 from bobbin.runtime import accounts
 from bobbin.runtime.accounts import SyncReport
 from bobbin.runtime.local_peer import Figure, Ran, run_local
@@ -86,3 +87,39 @@ def test_without_a_plan_nothing_is_explained(laces: tuple[Lace, Lace]) -> None:
     with pytest.raises(UsageError):
         accounts.explained("x", report, own=(without, app.store), peer=None)
     assert accounts.refused(app.store, None) == {}
+    assert accounts.asked_about([], [_PLACE], None, app.store) == ()
+
+
+_PLACE = Coordinate(group="u", app="ding", name="links/1")
+_TELLING = """SelectHave(P) :- Have(P), Field(P,'Group',_,'u').
+SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), AdvertisedField(P,S,'App',_,_),
+    AdvertisedField(P,S,'Name',_,_).
+"""
+"""The peer has to tell where a record is."""
+
+
+def test_what_a_peer_elsewhere_has_told_of_at_a_place(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    ours, theirs = plex("links/1", b"ours"), plex("links/1", b"theirs")
+    server.put_record(theirs)
+    server.put_record(plex("links/2"))
+    app.put_record(ours)
+    app.put_record(theirs)
+    app.remove(theirs.hash, reason="not for us")
+    ran, _ = _ran(app, server, _TELLING)
+    assert ran.own.epoch is not None
+    assert accounts.told_at(ran.own.epoch, app.store, _PLACE) == (theirs.hash, ours.hash), "ours has gone there"
+    assert set(accounts.asked_about([], [_PLACE], ran.own.epoch, app.store)) == {ours.hash, theirs.hash}
+    assert accounts.asked_about(["x"], [], ran.own.epoch, app.store) == ("x",)
+
+
+def test_a_peer_elsewhere_that_does_not_tell_where_a_record_is(laces: tuple[Lace, Lace]) -> None:
+    app, server = laces
+    theirs = plex("links/1")
+    server.put_record(theirs)
+    app.put_record(theirs)
+    app.remove(theirs.hash, reason="not for us")
+    ran, _ = _ran(app, server)
+    assert ran.own.epoch is not None
+    assert theirs.hash in ran.own.epoch.learned
+    assert accounts.told_at(ran.own.epoch, app.store, _PLACE) == ()

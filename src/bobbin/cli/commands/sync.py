@@ -192,6 +192,8 @@ class _Shown(Struct, frozen=True, kw_only=True):
             value["unknown"] = ran.unknown
         if ran.arrived:
             value["arrived"] = ran.arrived
+        if ran.untold:
+            value["untold"] = [*ran.untold]
         if ran.several:
             value["several"] = {place: [*found] for place, found in ran.several.items()}
         return value
@@ -210,6 +212,7 @@ class _Shown(Struct, frozen=True, kw_only=True):
             lines += ["", *exchange_text.explained(out, one, told)]
         for place, record in ran.arrived.items():
             lines += ["", out.style(f"{place}: received, as {record}", bold=True)]
+        lines += [line for place in ran.untold for line in ("", exchange_text.untold(out, place))]
         for place in ran.unknown:
             lines += ["", *exchange_text.unknown(out, place, is_elsewhere=ran.elsewhere is not None)]
         return lines

@@ -355,6 +355,18 @@ def test_why_a_record_moved_as_far_as_this_side_can_say(filled: Path, ding: Path
     assert (value["unknown"], "arrived" in value) == (["//private//ding//links/3"], False), "it was here by then"
 
 
+def test_a_place_of_which_a_peer_elsewhere_tells_nothing_is_said(
+    filled: Path, ding: Path, node: Served, cli: Cli
+) -> None:
+    place = "//private//ding//links/3"
+    cli("put", filled, "-g", "private", "-a", "ding", "-N", "links/3", "-", stdin=b"ours")
+    arguments = ("sync", filled, node.addresses["tcp"], "--policy", ding, "--explain", place)
+    answer = cli(*arguments)
+    assert answer.code == 0
+    assert answer.lines[-1] == f"{place}: the peer tells of no record there, so only what this side has is explained"
+    assert cli(*arguments, "--json").json["untold"] == [place]
+
+
 def test_what_a_peer_elsewhere_knows_nothing_of(filled: Path, ding: Path, texts: dict[str, Path], cli: Cli) -> None:
     arguments = ("sync", filled, "tcp:127.0.0.1:4790", "--policy", ding)
     for wrong in (("--dry-run",), ("--through-codec",), ("--peer-policy", ding), ("--peer-query-policy", ding)):
