@@ -131,9 +131,15 @@ def account(out: Output, report: "SyncReport") -> Iterator[str]:
     for number, result in enumerate(report.rounds[:-1], start=1):
         moved = f"{len(result.received):,} received, {len(result.sent):,} sent"
         limit = result.limit or next((there.limit for there in report.peer_rounds[number - 1 : number]), None)
-        why = "lost its link" if limit is None else f"stopped at the limit {limit}"
+        why = _broken_off(result) if limit is None else f"stopped at the limit {limit}"
         yield f"{f'round {number}':<14} {why} ({moved}); the next one went on"
     yield _ended(out, report)
+
+
+def _broken_off(result: "Result") -> str:
+    from bobbin.interlace.reasons import Reason
+
+    return "found that the peer could not store" if result.reason is Reason.PEER_STORE else "lost its link"
 
 
 def _listed(out: Output, word: str, records: Mapping[str, str], places: Mapping[str, str], *, fg: str) -> Iterator[str]:

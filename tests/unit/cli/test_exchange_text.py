@@ -144,6 +144,12 @@ def test_rounds_are_told_one_by_one() -> None:
     assert shown[-2] == (
         "round 1        stopped at the limit max_loop_iterations (2 received, 0 sent); the next one went on"
     )
+    for reason, words in (
+        (Reason.LINK_LOST, "lost its link"),
+        (Reason.PEER_STORE, "found that the peer could not store"),
+    ):
+        broken = lines(report(result(reason=reason, iterations=1), DONE))
+        assert broken[-2] == f"round 1        {words} (0 received, 0 sent); the next one went on"
 
 
 def test_claims_that_differ_are_shown() -> None:

@@ -22,6 +22,7 @@ from bobbin.runtime.operations import Wishes
 from bobbin.runtime.reaching import Failure, NotReached, reach
 from bobbin.runtime.reconnect import LASTING_SECONDS, Backoff, Lost, Once, keep, may_help
 from bobbin.runtime.remote import WRONG_PEER, Line, RemotePeer, expecting, follow_remote, synchronise_remote
+from bobbin.store.base import StoreError
 from bobbin.transport.base import TransportError
 from tests.lace_pairs import names, two_laces
 from tests.local_exchanges import ALL, GROUP_U, plex
@@ -248,6 +249,34 @@ def test_an_exchange_whose_link_is_lost_goes_on_at_the_next_address(laces: tuple
         assert first
         assert second
         assert not first & second, "what came by the first does not come again"
+        for node in nodes:
+            await node.finish()
+
+    _run(work)
+    assert names(app) == names(server)
+
+
+def test_an_exchange_with_a_node_that_cannot_store_goes_on_at_the_next_address(
+    laces: tuple[Lace, Lace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that is cut off from the others of its lace says so; one that is not takes the record."""
+    app, server = laces
+    app.put_record(plex("links/1"))
+    whole = server.store.put_records
+    failures = [StoreError("no majority of its nodes answers", retry=True)]
+
+    def put(*arguments: object, **named: object) -> object:
+        if failures:
+            raise failures.pop()
+        return whole(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(server.store, "put_records", put)
+
+    async def work() -> None:
+        nodes = [Responder(server.participant(GROUP_U)) for _ in range(2)]
+        report = await synchronise_remote(app.participant(GROUP_U), _by(*nodes))
+        assert [result.reason for result in report.rounds] == [Reason.PEER_STORE, None]
+        assert [node.dials for node in nodes] == [1, 1]
         for node in nodes:
             await node.finish()
 
