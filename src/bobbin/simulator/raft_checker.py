@@ -340,10 +340,14 @@ class RaftChecker(DiskChecker):
             if match_index < matches.get(peer, 0):
                 self._fail(f"R11: {view.node} lets the match of {peer} fall to {match_index}")
             matches[peer] = match_index
-            image, ours = self.views[peer].durable, view.memory
-            if match_index <= self.views[peer].snapshot_index or match_index < ours.base:
+            theirs, ours = self.views[peer], view.memory
+            if match_index <= theirs.snapshot_index or match_index < ours.base:
                 continue
-            if image.chain_at(match_index) != ours.chain_at(match_index):
+            if theirs.durable_term > machine.term:
+                # It said so before it followed a later leader, who may have cut its log since. The leader of this term
+                # commits nothing by it: that needs a majority, of which one has voted for the later one.
+                continue
+            if theirs.durable.chain_at(match_index) != ours.chain_at(match_index):
                 self._fail(f"R11: {view.node} takes {peer} to agree up to {match_index}")
 
     def _look_at_pre_vote(self, view: NodeView, machine: RaftMachine, before: Role) -> None:

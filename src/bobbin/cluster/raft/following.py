@@ -23,7 +23,7 @@ class Following:
         self._state = state
         self._judging = judging
         self._owed: AppendEntries | None = None
-        """A message of which nothing was taken: it is answered when more is applied."""
+        """A message of which nothing was taken: it is answered once more when more is applied."""
 
     def hear_leader(self, sender: NodeId, term: int) -> bool:
         """Something came that only the leader of the present term says; whether it may be one."""
@@ -58,20 +58,18 @@ class Following:
             bound = state.log.last_at_most(previous - 1, message.previous_term)
             self._refuse(sender, message.round, max(bound, state.commit_index))
             return
-        used_fast_path = is_put_off = False
+        used_fast_path = False
         if self._judging is not None and message.entries:
             sent = message
             message, used_fast_path = self._judged(self._judging, sent)
-            is_put_off = not message.entries
-            self._owed = sent if is_put_off else None
+            self._owed = None if message.entries else sent
         match_index = Index(previous + len(message.entries))
         if not self._take(message):
             return
         state.known_commit = max(state.known_commit, min(message.commit, match_index))
-        if not is_put_off:
-            self._accept(
-                sender, message.round, match_index, is_heartbeat=not message.entries, used_fast_path=used_fast_path
-            )
+        self._accept(
+            sender, message.round, match_index, is_heartbeat=not message.entries, used_fast_path=used_fast_path
+        )
 
     @property
     def owes_answer(self) -> bool:

@@ -2,15 +2,15 @@
 
 Entries are judged in the order of the log, each one on top of those before it, committed or not. One that is wrong is
 not taken, nor anything after it: the node does not acknowledge it, nothing is changed by it, and a person hears of it.
-What came before it in the same message is taken and acknowledged. A message of which nothing is taken is not answered,
-so the leader sends it again after a while, as if it had been lost.
+What came before it in the same message is taken and acknowledged. The leader sends the rest at once where something was
+taken, else after a while, as if it had been lost.
 
 What was judged and then taken back is forgotten. It is known by its place and term, which together name all that came
 before (the logs that agree on them agree up to there), so nothing needs to be said when the log is cut. After a start
 nothing is judged until an entry comes that has to be; what stands before it in the log is shown to the judge first.
 
 No more than so many judged entries may wait to be applied: the next one is taken when some of them are. The leader need
-not guess when that is: the answer to a message that came too early is given then, and has the rest sent at once.
+not guess when that is: a message of which nothing was taken is answered once more then, which has it sent again.
 
 **An entry of an earlier term never waits.** It is committed only together with the first entry of its leader's own
 term, which stands behind it: if a follower waited for something to be applied before it took such an entry, nothing

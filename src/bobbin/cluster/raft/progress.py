@@ -46,6 +46,7 @@ class Progress:
         "match_index",
         "next_index",
         "pace",
+        "put_off_round",
         "refusals",
         "sent_round",
     )
@@ -72,6 +73,8 @@ class Progress:
         """The latest message that the follower has answered."""
         self.floor_round = 0
         """Refusals of messages before this one were sent before the last change of mind, and say nothing new."""
+        self.put_off_round = 0
+        """The latest message of which the follower has said that it took nothing."""
         self.flights: deque[Flight] = deque()
 
     def has_room(self, in_flight_max: int) -> bool:
@@ -107,12 +110,16 @@ class Progress:
     def accepted(self, match_index: Index, round_: int = 0, latest_round: int = 0) -> bool:
         """The follower holds the leader's log up to ``match_index``; whether that is news (CL-059).
 
-        Where it has taken only a part of the message of this round, the rest is sent at once.
+        Where it has taken only a part of the message of this round, the rest is sent at once; where it has taken
+        nothing, when it answers the same message once more, or when time is up.
         """
         is_news = self._matched(match_index)
         if self.flights and self.flights[0].round == round_:
-            self.next_index = Index(match_index + 1)
-            self._probe(latest_round)
+            if is_news or self.put_off_round == round_:
+                self.next_index = Index(match_index + 1)
+                self._probe(latest_round)
+            else:
+                self.put_off_round = round_
         return is_news
 
     def refused(

@@ -57,7 +57,9 @@ def test_what_was_taken_in_part_is_sent_on_at_once_one_message_at_a_time() -> No
     assert not progress.refused(3, 6, 3, power_max=4), "of what was sent before"
     progress.sent(4, 12, 0)
     assert not progress.has_room(8)
-    assert not progress.accepted(Index(6), 4, 4), "nothing of it was taken before; now it would be"
+    assert not progress.accepted(Index(6), 4, 4), "nothing of it was taken"
+    assert not progress.has_room(8)
+    assert not progress.accepted(Index(6), 4, 4), "now it would be"
     assert (progress.has_room(8), progress.next_index) == (True, 7)
     progress.sent(5, 12, 0)
     assert progress.accepted(Index(12), 5, 5)
