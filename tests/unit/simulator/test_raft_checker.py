@@ -175,6 +175,19 @@ def test_copies_count_when_they_are_durable(world: RaftWorld) -> None:
         world.checker._count_copies(view, last)
 
 
+def test_a_match_is_held_to_the_disk_of_a_follower_of_the_same_term(world: RaftWorld) -> None:
+    """World 51981: a follower cut its log for a later leader before its answer came to the earlier one."""
+    checker, leader = world.checker, leader_of(world)
+    view, peer = checker.views[leader.node], others(world, leader.node)[0]
+    checker.views[peer].durable.truncate(checker.ledger.last)
+    view.matches.clear()
+    with pytest.raises(Broken, match=r"R11: .* to agree up to"):
+        checker._match(view, machine_of(leader))
+    view.matches.clear()
+    checker.views[peer].durable_term = Term(machine_of(leader).term + 1)
+    checker._match(view, machine_of(leader))
+
+
 def test_a_request_for_votes_says_that_it_was_made(world: RaftWorld) -> None:
     node = follower_of(world)
     view = world.checker.views[node.node]
