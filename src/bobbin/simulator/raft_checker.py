@@ -343,9 +343,8 @@ class RaftChecker(DiskChecker):
             theirs, ours = self.views[peer], view.memory
             if match_index <= theirs.snapshot_index or match_index < ours.base:
                 continue
-            if theirs.durable_term > machine.term:
-                # It said so before it followed a later leader, who may have cut its log since. The leader of this term
-                # commits nothing by it: that needs a majority, of which one has voted for the later one.
+            if theirs.durable_term > machine.term and max(self.ledger.leaders, default=Term(0)) > machine.term:
+                # It said so before it went on to a later term, whose leader may have had it cut its log since.
                 continue
             if theirs.durable.chain_at(match_index) != ours.chain_at(match_index):
                 self._fail(f"R11: {view.node} takes {peer} to agree up to {match_index}")

@@ -183,8 +183,12 @@ def test_a_match_is_held_to_the_disk_of_a_follower_of_the_same_term(world: RaftW
     view.matches.clear()
     with pytest.raises(Broken, match=r"R11: .* to agree up to"):
         checker._match(view, machine_of(leader))
+    later = checker.views[peer].durable_term = Term(machine_of(leader).term + 1)
     view.matches.clear()
-    checker.views[peer].durable_term = Term(machine_of(leader).term + 1)
+    with pytest.raises(Broken, match=r"R11: .* to agree up to"):
+        checker._match(view, machine_of(leader))  # nobody leads in that term, so nobody had it cut anything
+    view.matches.clear()
+    checker.ledger.leaders[later] = others(world, leader.node)[1]
     checker._match(view, machine_of(leader))
 
 

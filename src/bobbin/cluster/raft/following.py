@@ -7,7 +7,7 @@ One without entries is answered at once, for what is durable, so that a slow dis
 
 from msgspec.structs import replace
 
-from bobbin.cluster.names import Index, NodeId
+from bobbin.cluster.names import Index, NodeId, Term
 from bobbin.cluster.raft.effects import Role
 from bobbin.cluster.raft.entries import Entry
 from bobbin.cluster.raft.judging import Judging
@@ -22,8 +22,8 @@ class Following:
     def __init__(self, state: RaftState, judging: Judging | None = None) -> None:
         self._state = state
         self._judging = judging
-        self._owed: AppendEntries | None = None
-        """A message of which nothing was taken: it is answered once more when more is applied."""
+        self._owed: tuple[NodeId, Term, int] | None = None
+        """Leader, term and round of a message of which nothing was taken: answered once more when more is applied."""
 
     def hear_leader(self, sender: NodeId, term: int) -> bool:
         """Something came that only the leader of the present term says; whether it may be one."""
@@ -60,9 +60,8 @@ class Following:
             return
         used_fast_path = False
         if self._judging is not None and message.entries:
-            sent = message
-            message, used_fast_path = self._judged(self._judging, sent)
-            self._owed = None if message.entries else sent
+            message, used_fast_path = self._judged(self._judging, message)
+            self._owed = None if message.entries else (sender, message.term, message.round)
         match_index = Index(previous + len(message.entries))
         if not self._take(message):
             return
@@ -77,11 +76,15 @@ class Following:
         return self._owed is not None
 
     def answer_owed(self) -> None:
-        """More is applied: have the leader send again what was not taken, which may have come too early."""
+        """More is applied: have the leader send again what was not taken, which may have come too early.
+
+        The answer vouches for what is committed, and for no more: the log may have changed since the message came.
+        """
         state, owed = self._state, self._owed
         self._owed = None
-        if owed is not None and (owed.term, owed.leader) == (state.term, state.leader):
-            self._accept(owed.leader, owed.round, owed.previous_index, is_heartbeat=True)
+        if owed is not None and owed[:2] == (state.leader, state.term):
+            leader, _, round_ = owed
+            self._accept(leader, round_, state.commit_index, is_heartbeat=True)
 
     def accept_up_to(self, sender: NodeId, round_: int, match_index: Index) -> None:
         """Tell a leader that the log, a snapshot included, is as the leader's up to a committed place."""

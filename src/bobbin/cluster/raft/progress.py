@@ -8,9 +8,11 @@ a follower that has lost what it acknowledged.
 
 from collections import deque
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bobbin.cluster.names import Index
+
+PORTION_MAX: Final = 1 << 20
 
 
 class Pace(Enum):
@@ -27,6 +29,7 @@ class Flight(NamedTuple):
     """A message with entries that is not answered yet."""
 
     round: int
+    previous_index: int
     last_index: int
     sent_ns: int
 
@@ -46,6 +49,7 @@ class Progress:
         "match_index",
         "next_index",
         "pace",
+        "portion",
         "put_off_round",
         "refusals",
         "sent_round",
@@ -75,6 +79,8 @@ class Progress:
         """Refusals of messages before this one were sent before the last change of mind, and say nothing new."""
         self.put_off_round = 0
         """The latest message of which the follower has said that it took nothing."""
+        self.portion = PORTION_MAX
+        """As many entries as a message may have: about what the follower takes at once."""
         self.flights: deque[Flight] = deque()
 
     def has_room(self, in_flight_max: int) -> bool:
@@ -90,7 +96,7 @@ class Progress:
 
     def sent(self, round_: int, last_index: int, now_ns: int) -> None:
         """A message with entries has left."""
-        self.flights.append(Flight(round_, last_index, now_ns))
+        self.flights.append(Flight(round_, self.next_index - 1, last_index, now_ns))
         self.last_sent_ns = now_ns
         self.sent_round = round_
         if self.pace is Pace.PIPELINE:
@@ -110,16 +116,22 @@ class Progress:
     def accepted(self, match_index: Index, round_: int = 0, latest_round: int = 0) -> bool:
         """The follower holds the leader's log up to ``match_index``; whether that is news (CL-059).
 
-        Where it has taken only a part of the message of this round, the rest is sent at once; where it has taken
-        nothing, when it answers the same message once more, or when time is up.
+        Where it has taken only a part of the message of this round, the rest is sent at once, in portions of that size
+        at first; where it has taken nothing, when it answers the same message once more, or when time is up.
         """
+        flight = next((flight for flight in self.flights if flight.round == round_), None)
         is_news = self._matched(match_index)
-        if self.flights and self.flights[0].round == round_:
-            if is_news or self.put_off_round == round_:
-                self.next_index = Index(match_index + 1)
-                self._probe(latest_round)
-            else:
-                self.put_off_round = round_
+        if flight is None:
+            return is_news
+        taken = match_index - flight.previous_index
+        if match_index >= flight.last_index:
+            self.portion = min(2 * self.portion, PORTION_MAX)
+        elif taken > 0 or self.put_off_round == round_:
+            self.portion = taken if taken > 0 else self.portion
+            self.next_index = min(self.next_index, Index(self.match_index + 1))
+            self._probe(latest_round)
+        else:
+            self.put_off_round = round_
         return is_news
 
     def refused(

@@ -212,7 +212,8 @@ class Replication:
             progress.await_snapshot()
             self._send_offer(node, progress)
             return False
-        end = log.batch_end(first, entries_max=state.config.append_entries_max, bytes_max=state.config.append_bytes_max)
+        entries_max = min(state.config.append_entries_max, progress.portion)
+        end = log.batch_end(first, entries_max=entries_max, bytes_max=state.config.append_bytes_max)
         state.round += 1
         state.stats.appends_sent += 1
         state.stats.entries_sent += end - first

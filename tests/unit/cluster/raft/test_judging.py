@@ -195,7 +195,7 @@ def test_what_came_too_early_is_answered_again_when_more_is_applied() -> None:
     cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), rest))
     assert answers(cluster)[1:] == [(True, AHEAD_MAX, False)], "so far they agree, which the leader may not know"
     cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), commit=1))
-    assert answers(cluster)[2:] == [(True, AHEAD_MAX, False)] * 2, "to the heartbeat, and to what came too early"
+    assert answers(cluster)[2:] == [(True, AHEAD_MAX, False), (True, 1, False)], "and to what came too early"
     cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), commit=2))
     assert len(answers(cluster)) == 5, "once"
 
@@ -206,6 +206,23 @@ def test_the_answer_is_not_given_to_another_leader() -> None:
     cluster.hear("b", "a", append("a", 1, (1, AHEAD_MAX), numbered(AHEAD_MAX + 1, AHEAD_MAX + 1)))
     cluster.hear("b", "c", append("c", 2, (1, AHEAD_MAX), commit=1))
     assert [send.to for send in cluster.members[B].all(Send) if isinstance(send, Send)] == ["a", "a", "c"]
+
+
+def test_the_second_answer_vouches_for_nothing_that_may_have_changed() -> None:
+    """The disk fails, and what the message stood on is gone: older entries of another term are in its place."""
+    judge = Numbers()
+    cluster = follower(judge, *numbered(1, 1, 2, 3, 4, 5))
+    disk = cluster.members[B].disk
+    cluster.hear("b", "a", append("a", 2, (1, 2)))
+    disk.is_slow = True
+    cluster.hear("b", "a", append("a", 2, (1, 2), numbered(3, 3, 4, 5, term=2)))
+    judge.lag = True
+    cluster.hear("b", "a", append("a", 2, (2, 5), numbered(6, 9, term=2)))
+    cluster.fail_disk("b")
+    disk.is_slow = False
+    cluster.hear("b", "a", append("a", 2, (1, 2), commit=2))
+    assert (cluster.machine("b").last_index, cluster.machine("b").last_term) == (5, 1)
+    assert max(match for _, match, _ in answers(cluster)) == 2
 
 
 def test_a_leader_learns_from_what_came_too_early_how_far_they_agree() -> None:

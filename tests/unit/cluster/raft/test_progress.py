@@ -66,6 +66,37 @@ def test_what_was_taken_in_part_is_sent_on_at_once_one_message_at_a_time() -> No
     assert (progress.pace, progress.next_index) == (Pace.PIPELINE, 13)
 
 
+def test_what_was_put_off_behind_a_message_that_is_not_durable_yet_is_sent_again() -> None:
+    """The answer that nothing was taken needs no disk, so it comes before the one to the message before it."""
+    progress = at(1)
+    progress.accepted(Index(4))
+    progress.sent(2, 9, 0)
+    progress.sent(3, 12, 0)
+    assert not progress.accepted(Index(4), 3, 3)
+    assert progress.accepted(Index(9), 2, 3)
+    assert (progress.pace, progress.next_index) == (Pace.PIPELINE, 13)
+    assert not progress.accepted(Index(5), 3, 3)
+    assert (progress.has_room(8), progress.pace, progress.next_index) == (True, Pace.PROBE, 10)
+
+
+def test_messages_have_about_as_many_entries_as_the_follower_takes_at_once() -> None:
+    progress = at(1)
+    progress.sent(1, 1_000, 0)
+    progress.accepted(Index(64), 1, 1)
+    assert (progress.portion, progress.next_index) == (64, 65)
+    progress.sent(2, 128, 0)
+    progress.accepted(Index(128), 2, 2)
+    assert progress.portion == 128
+
+
+def test_answers_to_one_message_that_change_places_take_nothing_back() -> None:
+    progress = at(1)
+    progress.sent(1, 9, 0)
+    progress.accepted(Index(5), 1, 1)
+    progress.accepted(Index(3), 1, 1)
+    assert (progress.match_index, progress.next_index) == (5, 6)
+
+
 def test_each_refusal_in_a_row_goes_back_twice_as_far() -> None:
     progress = at(5_000)
     seen = []
