@@ -17,7 +17,8 @@ from bobbin.cluster.transactions.names import since_of
 from bobbin.cluster.transactions.phases import Ended
 from bobbin.cluster.transactions.stats import TxStats
 
-_FUTURE: Final = "its id is of a height that this shard has not reached"
+_FUTURE: Final = "its id is of a height that this leader does not know"
+"""It is made up, or this leader has a successor, who may commit it: nothing is decided."""
 
 
 class Coordinating:
@@ -48,7 +49,7 @@ class Coordinating:
             leading.answer(event.request, Ended.REFUSED, event.tx, wrong)
             return
         if since_of(event.tx) > shard.newest_id:
-            leading.answer(event.request, Ended.BUSY, event.tx, "its id is of a height that this leader does not know")
+            leading.answer(event.request, Ended.BUSY, event.tx, _FUTURE)
             return
         self._perform(
             self.coordinator.begin(
@@ -64,7 +65,7 @@ class Coordinating:
     def abort(self, event: Abort) -> None:
         """A client takes back what it began."""
         if since_of(event.tx) > self._leading.shard.newest_id:
-            self._leading.answer(event.request, Ended.REFUSED, event.tx, _FUTURE)
+            self._leading.answer(event.request, Ended.BUSY, event.tx, _FUTURE)
             return
         self._perform(self.coordinator.abort(event.tx, event.request, now_ms=self._leading.now_ms))
 
