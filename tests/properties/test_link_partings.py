@@ -135,3 +135,28 @@ def test_a_last_word_that_the_peer_does_not_take_is_not_waited_for(monkeypatch: 
         assert ours.is_closed
 
     _run(work)
+
+
+def test_a_last_word_that_came_with_something_else_is_heard_by_a_side_that_writes() -> None:
+    async def work() -> None:
+        link, peer = _transfer_link()
+        await peer.write(record(1).raw + b"# ended: store-failure\n")
+        await peer.close()
+        await link.receive(Awaits.TRANSFER)
+        with pytest.raises(PeerError) as caught:
+            await link.send(Transfer(last=True))
+        assert caught.value.code == Reason.PEER_STORE
+
+    _run(work)
+
+
+def test_what_something_comes_behind_is_no_last_word() -> None:
+    async def work() -> None:
+        link, peer = _transfer_link()
+        await peer.write(b"# ended: store-failure\n" + record(1).raw[:30])
+        await peer.close()
+        with pytest.raises((PeerError, LinkEnded)) as caught:
+            await link.receive(Awaits.TRANSFER)
+        assert getattr(caught.value, "code", None) != Reason.PEER_STORE
+
+    _run(work)

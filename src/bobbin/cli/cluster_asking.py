@@ -64,13 +64,14 @@ def ask_keys(
     *,
     instead: str,
     seconds: float = SECONDS,
+    needs_majority: bool = True,
 ) -> T:
     """As ``ask``, about keys. A set of shards keeps its own in chains; ``instead`` is what asks for those."""
     from bobbin.config.shards import is_set
 
     if is_set(folder):
         raise UsageError(f"{folder} is of a set of shards, which keeps its keys in a chain: bobbin chain {instead}")
-    return ask(folder, question, seconds=seconds)
+    return ask(folder, question, seconds=seconds, needs_majority=needs_majority)
 
 
 def find_node(text: str, directory: "Directory") -> "NodeId":

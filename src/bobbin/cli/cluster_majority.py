@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 2.0
 
 
 class NoMajority(ResourceError):
-    """Too few of the voters answer, or none of them leads. Nothing was changed."""
+    """Too few of the voters answer, or none of them leads."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why, retry=True)
@@ -33,6 +33,7 @@ class NoMajority(ResourceError):
 async def explained(error: ResourceError, folders: "Sequence[NodeFolder]", asked: Path) -> ResourceError | None:
     """A better error for a question that nobody has answered in time; None where there is none to be had.
 
+    What was said first is repeated in it: it may be of another shard, or tell that something is committed already.
     ``folders``: of the cluster, or of each shard of the set in the folder ``asked``.
     """
     from bobbin.runtime.cluster_client import OutcomeUnknown
@@ -44,7 +45,9 @@ async def explained(error: ResourceError, folders: "Sequence[NodeFolder]", asked
     if why is None:
         return None
     why = f"{why}; see `bobbin cluster status {asked}`"
-    return OutcomeUnknown(why) if isinstance(error, OutcomeUnknown) else NoMajority(why)
+    if isinstance(error, OutcomeUnknown):
+        return OutcomeUnknown(f"{error.why}; {why}")
+    return NoMajority(f"{why} ({error})")
 
 
 def why_of_set(views: Sequence[ClusterView], *, is_set: bool) -> str | None:

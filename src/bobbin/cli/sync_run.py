@@ -160,7 +160,11 @@ def sync_elsewhere(asked: Asked, peer: str, demands: Demands) -> Ran:
         report=report,
         wanted=_records(wanted),
         told=[exchange_text.Told(refusals=(one, None), texts=texts, full=asked.full) for one in refusals],
-        unknown=[str(what) for what, found in wanted if not found and not after[str(what)]],
+        unknown=[
+            str(what)
+            for what, found in wanted
+            if not found and not after[str(what)] and (not isinstance(what, Coordinate) or str(what) in report.untold)
+        ],
         arrived={str(what): now[0] for what, found in wanted if (now := after[str(what)]) and now != found},
         several={},
         untold=[place for place in report.untold if after[place]],

@@ -122,8 +122,8 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _dropped(self, what: "UnraisableHookArgs") -> None:
-        """Python has dropped an exception where none can be raised. Of an interrupt nothing is said: it is noted."""
-        if not issubclass(what.exc_type, KeyboardInterrupt):
+        """Python has dropped an exception where none can be raised. Of an interrupt that is noted nothing is said."""
+        if not _depth[0] or not issubclass(what.exc_type, KeyboardInterrupt):
             self._tell_dropped(what)
 
     def _cancel_when_asked(self) -> None:

@@ -68,6 +68,7 @@ class OutcomeUnknown(ResourceError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"whether it was done is not known: {why}", retry=True)
+        self.why: Final = why
 
 
 class ClosedByNode(EndedByPeer):

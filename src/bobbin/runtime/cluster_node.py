@@ -149,6 +149,8 @@ class ClusterNode:
         self._has_kept = known.index > 0
         """Whether the copy on the disk tells that something was applied."""
         self._configured: tuple[Configuration, Index, bool] = self.machine.configuration, Index(0), True
+        self._is_out = False
+        """Whether this node has seen itself removed, and not come back."""
         self._led_by: NodeId | None = None
         self._tidying: asyncio.TimerHandle | None = None
         self._is_stopping = False
@@ -393,7 +395,9 @@ class ClusterNode:
             index=effect.index,
             committed=effect.is_committed,
         )
+        self._is_out = self._is_out and self.node not in effect.configuration.members
         if effect.is_committed and cluster_status.is_out(self.machine):
+            self._is_out = True
             self.alarm("removed", "this node is no member of the cluster any more; it can be stopped")
         self.gossip.know(self._gossip_peers())
 
@@ -555,7 +559,11 @@ class ClusterNode:
 
     def problems(self) -> list[str]:
         """What is wrong."""
-        found = cluster_status.problems_of(self.machine, self.gossip.machine, self.peers.links, {})
+        found = (
+            [cluster_status.REMOVED]
+            if self._is_out
+            else cluster_status.problems_of(self.machine, self.gossip.machine, self.peers.links, {})
+        )
         if self.is_halted:
             found.insert(0, f"this node has stopped: {self.over.exception()}")
         if self.disk.failures:

@@ -58,6 +58,9 @@ def report(
     )
 
 
+REMOVED: Final = "this node is no member of the cluster any more: it was removed"
+
+
 def role_text(machine: RaftMachine) -> str:
     """The role, with what a follower may be besides."""
     configuration = machine.configuration
@@ -82,7 +85,7 @@ def problems_of(
     members = set(configuration.members)
     if is_out(machine):
         # What it thinks of the others is of no use to anybody: none of them talks to it.
-        return ["this node is no member of the cluster any more: it was removed"]
+        return [REMOVED]
     if machine.node not in members:
         found.append("this node is no member of the configuration that it knows: it has not caught up, or was removed")
     if machine.leader is None:
@@ -113,7 +116,7 @@ def problems_of(
 def is_out(machine: RaftMachine) -> bool:
     """Whether this node knows that it was put out: it was a member, and what followed is committed without it.
 
-    Known to one that was running then. One that has started again since has not heard what is committed.
+    The log tells, until a snapshot takes its place. One that has started again has not heard what is committed.
     """
     index = machine.log.configuration_index
     if machine.node in machine.configuration.members or index > machine.commit_index:

@@ -176,7 +176,7 @@ class Exchange:
             for task in (writer, poller):
                 if task is not None:
                     task.cancel()
-            closing = asyncio.create_task(self._link.close(self._parting(writer)))
+            closing = asyncio.create_task(self._link.close(self._parting()))
             try:
                 if wind_up is not None and self._result is not None:
                     # That this side has said everything goes out first.
@@ -189,10 +189,9 @@ class Exchange:
         assert self._result is not None, "a machine that has ended says so"
         return self._result
 
-    def _parting(self, writer: asyncio.Task[None]) -> Reason | None:
+    def _parting(self) -> Reason | None:
         """Why this side closes; None also where a message is not all out, since nothing can be said inside of one."""
-        is_out = writer.done() and not writer.cancelled()
-        return self._result.reason if self._result is not None and is_out else None
+        return self._result.reason if self._result is not None and not self._unsent else None
 
     async def _drive(self, writer: asyncio.Task[None]) -> None:
         """Take events until the machine has ended."""

@@ -148,7 +148,7 @@ class StreamLink:
                     data = await asyncio.shield(self._reading)
                     if not data:
                         # The end is left for whoever receives, and so is anything but a last word.
-                        return self._elements.waiting_parting
+                        return self._elements.waiting_parting or self._elements.parting
                     self._reading = None
                     self._elements.feed(data)
         return None
@@ -189,7 +189,7 @@ class StreamLink:
     async def _hear(self, awaits: Awaits) -> None:
         """Take more of the stream, or what there is of a transfer if there is no more at the moment."""
         if self._has_ended:
-            if self._elements.parting is not None:
+            if self._elements.parting is not None and not self._elements.buffered:
                 raise parting.ended(self._elements.parting)
             # Raises where the stream ended inside a phase, and says so.
             self._decoder.finish()

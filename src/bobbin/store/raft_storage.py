@@ -192,18 +192,20 @@ def _stand_on_newest(reading: Reading, snapshots: Snapshots) -> bool:
     newest = snapshots.newest(reading.notices)
     if newest == known:
         return False
-    if newest is not None and newest.last_index >= image.first_index - 1:
+    if newest is not None and (known is None or newest.last_index >= known.last_index):
         image.stand_on(newest)
-        if known is None or newest.last_index > known.last_index:
-            detail = f"the log stands on a snapshot of {newest.last_index} that it did not know of"
-            reading.notices.append(Notice(NoticeCode.UNFINISHED_CUT, detail))
+        detail = f"the log stands on a snapshot of {newest.last_index} that it did not know of"
+        reading.notices.append(Notice(NoticeCode.UNFINISHED_CUT, detail))
         return True
     assert known is not None
-    end = image.last_index
-    image.lose_snapshot()
-    if not any(notice.code is NoticeCode.DAMAGED_SNAPSHOT for notice in reading.notices):
+    if not snapshots.is_there(known):
         detail = f"the snapshot of {known.last_index} that the log stands on is missing"
         reading.notices.append(Notice(NoticeCode.MISSING_SNAPSHOT, detail))
+    if newest is not None and newest.last_index >= image.first_index - 1:
+        image.stand_on(newest)
+        return True
+    end = image.last_index
+    image.lose_snapshot()
     if image.lost is not None:
         detail = f"entries up to {end} need a snapshot of {known.last_index} that is gone; they have to come from peers"
         reading.notices.append(Notice(NoticeCode.LOST_LOG, detail))

@@ -123,12 +123,11 @@ def test_an_error_is_replaced_by_one_of_the_same_meaning(tmp_path: Path) -> None
     refused = better(NotAccepted(Rejected(1, Why.NOT_LEADER.value, "this node does not lead")))
     assert isinstance(refused, NoMajority)
     assert refused.retry
-    assert str(refused) == (
-        f"the only node of the cluster, {read.node[:8]}, does not answer; see `bobbin cluster status {folder}`"
-    )
+    why = f"the only node of the cluster, {read.node[:8]}, does not answer; see `bobbin cluster status {folder}`"
+    assert str(refused) == f"{why} (this node does not lead)"
     unknown = better(OutcomeUnknown("the node did not answer in time"))
     assert isinstance(unknown, OutcomeUnknown)
-    assert str(unknown) == f"whether it was done is not known: {refused}"
+    assert str(unknown) == f"whether it was done is not known: the node did not answer in time; {why}"
     assert better(NotAccepted(Rejected(1, Why.UNKNOWN_NODE.value, "there is no such node"))) is None
 
 

@@ -87,3 +87,21 @@ def test_recordings_are_refused_before_anybody_is_dialled(asked: Asked, elsewher
     with pytest.raises(UsageError):
         sync_folder(structs.replace(asked, record=elsewhere / "new"), elsewhere)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_place_of_which_the_peer_tells_is_not_called_unknown(asked: Asked, node: Served, tmp_path: Path) -> None:
+    """What it offers there was removed here: that is explained, and nothing else is said."""
+    (came,) = sync_elsewhere(asked, node.addresses["tcp"], Demands()).report.received
+    with Lace.open(asked.folder) as lace:
+        lace.remove(came, reason="not for us")
+    policy = tmp_path / "told.dl"
+    policy.write_text(
+        "SelectHave(P) :- Have(P), Field(P,'Group',_,'u').\n"
+        "SelectAdvertised(P,S) :- Advertised(P,S), AdvertisedField(P,S,'Group',_,'u'), AdvertisedField(P,S,'App',_,_), "
+        "AdvertisedField(P,S,'Name',_,_).\n",
+        encoding="utf-8",
+    )
+    again = structs.replace(asked, explain=asked.explain[1:], chosen=Chosen(policy=str(policy)))
+    ran = sync_elsewhere(again, node.addresses["tcp"], Demands())
+    assert [one.record for one in ran.report.explained] == [came]
+    assert ran.unknown == []

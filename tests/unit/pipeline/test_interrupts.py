@@ -71,6 +71,24 @@ def test_a_cancel_that_hangs_or_fails_holds_nobody_up() -> None:
     ours.end()
 
 
+def test_one_that_is_dropped_where_nobody_asks_for_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Outside of noticed work it would be gone without a trace."""
+
+    class Held:
+        pass
+
+    ours = Interrupts(lambda: None)
+    ours.begin(signal.default_int_handler)
+    told: list[type[BaseException]] = []
+    ours._tell_dropped = lambda what: told.append(what.exc_type)  # type: ignore[misc]
+    held = Held()
+    reference = weakref.ref(held, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del held
+    ours.end()
+    assert (reference(), told) == (None, [KeyboardInterrupt])
+    assert capsys.readouterr().err == ""
+
+
 def test_after_the_end_it_is_not_counted_and_nobody_waits_for_wishes() -> None:
     ours = Interrupts(lambda: None)
     ours.begin(signal.default_int_handler)

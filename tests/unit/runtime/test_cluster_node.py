@@ -207,6 +207,9 @@ def test_a_node_that_is_removed_while_it_runs_says_so(tmp_path: Path) -> None:
             await until(lambda: gone.alarm_counts["removed"] == 1)
             assert gone.problems() == ["this node is no member of the cluster any more: it was removed"]
             assert gone.report(1).role == "no member"
+            async with nodes.client() as client:
+                await client.snapshot(gone.node)
+            assert gone.problems() == ["this node is no member of the cluster any more: it was removed"]
             assert "no member of the cluster any more" in nodes.place_of(gone).log.getvalue()
             audited = [json.loads(line) for line in nodes.place_of(gone).audit.read_text("utf-8").splitlines()]
             assert [line["to"] for line in audited if line["kind"] == "alarm"].count("removed") == 1

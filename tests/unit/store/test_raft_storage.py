@@ -240,9 +240,12 @@ def test_an_older_snapshot_with_all_entries_behind_it_loses_nothing() -> None:
     removed = files.inodes[OLDER]
     write(opened, [(Cut(Index(5), taken),)])
     files.inodes[OLDER] = removed
-    again = storage(flipped(files, SNAPSHOT, 0, 1))
-    assert again.recovered == Recovered(snapshot=older, entries=append(5, 10).entries)
-    assert _codes(again) == [NoticeCode.DAMAGED_SNAPSHOT]
+    damaged = storage(flipped(files, SNAPSHOT, 0, 1))
+    assert damaged.recovered == Recovered(snapshot=older, entries=append(5, 10).entries)
+    assert _codes(damaged) == [NoticeCode.DAMAGED_SNAPSHOT]
+    del files.inodes[SNAPSHOT]
+    missing = storage(files.restarted())
+    assert (missing.recovered, _codes(missing)) == (damaged.recovered, [NoticeCode.MISSING_SNAPSHOT])
 
 
 def test_a_lost_log_is_whole_again_once_it_has_come_as_far() -> None:

@@ -426,7 +426,7 @@ def cluster_get(
     async def get(client: "ClusterClient", _: "NodeFolder") -> "Value":
         return await client.get(key.encode(), stale=stale)
 
-    found = ask_keys(folder, get, instead=f"get {folder} {key}", seconds=seconds)
+    found = ask_keys(folder, get, instead=f"get {folder} {key}", seconds=seconds, needs_majority=not stale)
     if found.value is None:
         return not_found(out, f"there is no key {key}")
     if as_json:
@@ -476,7 +476,7 @@ def cluster_scan(
             count += 1
             _show(out, row)
 
-    ask_keys(folder, scan, instead=f"get {folder} KEY…", seconds=seconds)
+    ask_keys(folder, scan, instead=f"get {folder} KEY…", seconds=seconds, needs_majority=not stale)
     return ExitCode.OK
 
 

@@ -86,6 +86,11 @@ class Snapshots:
             return metadata
         return None
 
+    def is_there(self, metadata: SnapshotMetadata) -> bool:
+        """Whether there is a file of this snapshot, whole or not."""
+        with translated("listing snapshots"):
+            return _name(_place(metadata)) in self._files.names()
+
     def is_durable(self, metadata: SnapshotMetadata) -> bool:
         """Whether this very snapshot is there, whole."""
         return self._durable.get(_place(metadata)) == metadata
