@@ -113,12 +113,20 @@ class _Tile(Struct, frozen=True):
     def settled(self, one: Columns, other: Columns, wholes: tuple[Reals, Reals], thresholds: Thresholds) -> Found:
         """The candidates that are not Orthogonal, with their classes."""
         near = np.clip(self.cosines, -1.0, 1.0)
+        size = np.abs(near)
         doubtful = ~self.is_exact
-        for bound in _bounds(thresholds):
-            doubtful |= np.abs(near - bound) < _NEAR
-        self._make_exact(near, np.flatnonzero(doubtful), one, other, wholes)
+        least, *others = _bounds(thresholds)
+        doubtful |= np.abs(size - least) < _NEAR
+        # Few are near any other bound: most candidates are little more than orthogonal.
+        large = np.flatnonzero(size > min(others) - _NEAR)
+        for bound in others:
+            doubtful[large] |= np.abs(size[large] - bound) < _NEAR
+        places = np.flatnonzero(doubtful)
+        self._make_exact(near, places, one, other, wholes)
+        size[places] = np.abs(near[places])
         alike = self.shared / self.either
-        kept = (np.abs(near) >= thresholds.orthogonal) | (alike >= thresholds.structural)
+        kept = size >= thresholds.orthogonal
+        kept |= alike >= thresholds.structural
         rows, columns, near, alike = self.rows[kept], self.columns[kept], near[kept], alike[kept]
         keys = shared_keys(one, other, rows, columns)
         shares_all = (keys.counts == one.key_counts[rows]) & (keys.counts == other.key_counts[columns])
@@ -143,8 +151,9 @@ class _Tile(Struct, frozen=True):
 
 
 def _bounds(thresholds: Thresholds) -> tuple[float, ...]:
-    least = thresholds.orthogonal
-    return thresholds.identical, thresholds.opposite, least, -least, thresholds.conflicting
+    """Sizes of cosines at which a class begins, whatever the sign; that of Orthogonal first."""
+    others = thresholds.identical, thresholds.opposite, thresholds.conflicting
+    return thresholds.orthogonal, *sorted({abs(bound) for bound in others})
 
 
 def _tiles(rows: Side, columns: Side, plan: Plan, thresholds: Thresholds, *, is_same: bool) -> Iterator[_Tile]:
@@ -192,10 +201,15 @@ class _Spans(Struct, frozen=True):
             rows + self.one.first,
             columns + self.other.first,
             cosines,
-            ~(self.one.is_odd[rows] | self.other.is_odd[columns]),
+            self._is_exact(rows, columns),
             shared,
             self.one.counts[rows] + self.other.counts[columns] - shared,
         )
+
+    def _is_exact(self, rows: Numbers, columns: Numbers) -> NDArray[np.bool_]:
+        if self.one.is_odd.any() or self.other.is_odd.any():
+            return ~(self.one.is_odd[rows] | self.other.is_odd[columns])
+        return np.ones(len(rows), np.bool_)
 
     def pairs(self) -> int:
         if not self.is_same:
