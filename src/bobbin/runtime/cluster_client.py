@@ -99,6 +99,8 @@ class _Connection:
         """By number; when each of them has waited for long enough."""
         self._unsent: list[Request] = []
         self._unsent_bytes = 0
+        self._is_lone = False
+        """Whether one request by itself was answered last: the next one need not wait for others of its turn."""
         self._broken: TransportError | None = None
         self._task: Final = self._loop.create_task(self._read())
         self._watch: asyncio.TimerHandle = self._loop.call_later(_WATCH_SECONDS, self._expire)
@@ -119,11 +121,12 @@ class _Connection:
         size = messages.weight(request)
         self._number += 1
         self._open[self._number] = future, deadline
-        if not self._unsent:
+        if not self._unsent and not self._is_lone:
             self._loop.call_soon(self._flush)
         self._unsent.append(request)
         self._unsent_bytes += size
-        if len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
+        if self._is_lone or len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
+            self._is_lone = False
             self._flush()
         return future
 
@@ -148,10 +151,12 @@ class _Connection:
         def take(data: bytes) -> None:
             deframer.feed(data)
             for payload in deframer.drain():
-                for answer in messages.decode_answers(payload):
+                answers = messages.decode_answers(payload)
+                for answer in answers:
                     found = self._open.pop(answer.number, None)
                     if found is not None and not found[0].done():
                         found[0].set_result(answer)
+                self._is_lone = len(answers) == 1 and not self._open
             if deframer.buffered:
                 deframer.drain()  # says if what follows is no frame
 

@@ -24,9 +24,9 @@ from bobbin.runtime.cluster_client import (
 )
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.transport.base import TransportError
-from bobbin.wire.cluster.client import Done, Get, decode_requests
+from bobbin.wire.cluster.client import Done, Get, Value, decode_requests, encode_answers
 from bobbin.wire.cluster.commands import encode_outcome
-from bobbin.wire.cluster.frame import Deframer
+from bobbin.wire.cluster.frame import Deframer, frame
 from tests.support.clusters import OPERATOR, Nodes, cluster, until
 
 if TYPE_CHECKING:
@@ -64,21 +64,39 @@ def test_keys_are_written_compared_read_and_listed(tmp_path: Path) -> None:
 
 
 class _Silent:
-    """A channel that takes frames and never answers."""
+    """A channel that takes frames and answers what it is told to."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.outgoing = self
+        self._take: Callable[[bytes], None] = lambda _: None
+
+    def answer(self, answers: list[Value]) -> None:
+        self._take(frame(encode_answers(answers)))
 
     def put(self, data: bytes) -> None:
         self.frames.append(data)
 
-    async def pour(self, _: object) -> None:
+    async def pour(self, take: Callable[[bytes], None]) -> None:
+        self._take = take
         await asyncio.Event().wait()
 
     async def close(self) -> None: ...
 
     def abort(self) -> None: ...
+
+
+async def _sent(silent: _Silent, connection: _Connection, count: int) -> list[int]:
+    """How many requests each frame has that leaves when so many are made in one turn."""
+    silent.frames.clear()
+    asked = [connection.ask(lambda number: Get(number, b"key"), deadline=1e9) for _ in range(count)]
+    await asyncio.sleep(0)
+    deframer = Deframer()
+    deframer.feed(b"".join(silent.frames))
+    numbers = [[request.number for request in decode_requests(payload)] for payload in deframer.drain()]
+    silent.answer([Value(number, b"value", 1, 1) for some in numbers for number in some])
+    await asyncio.gather(*asked)
+    return [len(some) for some in numbers]
 
 
 def test_requests_of_one_turn_travel_together_also_when_nothing_is_under_way() -> None:
@@ -87,13 +105,13 @@ def test_requests_of_one_turn_travel_together_also_when_nothing_is_under_way() -
     async def story() -> None:
         silent = _Silent()
         connection = _Connection(cast("FlowStream", silent), NodeId("n1"))
-        asked = [connection.ask(lambda number: Get(number, b"key"), deadline=1e9) for _ in range(3)]
         await asyncio.sleep(0)
-        deframer = Deframer()
-        deframer.feed(b"".join(silent.frames))
-        assert [len(decode_requests(payload)) for payload in deframer.drain()] == [3]
+        for count in (3, 3, 1):
+            assert await _sent(silent, connection, count) == [count]
+        # After one that was alone, the next is expected to be, and leaves without waiting for its turn to end.
+        assert await _sent(silent, connection, 3) == [1, 2]
+        assert await _sent(silent, connection, 3) == [3]
         await connection.close()
-        await asyncio.gather(*asked, return_exceptions=True)
 
     asyncio.run(story())
 
