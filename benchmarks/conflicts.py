@@ -71,7 +71,7 @@ _NOTE: Final = (
     "reading Parquet, checking, comparing, writing, counting, the commit; it runs on "
     f"local[{CORES}], by the clock, as does the bare one beside it, and its rate is divided by {CORES}. The session's "
     f"start and {WARM_UPS} rounds for warming up are not counted. Of narrow changes one pair in seven is not "
-    "orthogonal, and half of the time goes into telling of them; that one is only shown."
+    "orthogonal, and half of the time goes into telling of them."
 )
 
 

@@ -290,8 +290,8 @@ def test_what_is_to_be_done_at_the_end_is_done_while_the_peer_lets_go(monkeypatc
         end = fetching.ends[0]
         let_go = end.close
 
-        async def linger() -> None:
-            await let_go()
+        async def linger(why: Reason | None = None) -> None:
+            await let_go(why)
             await may_go.wait()
             done.append("gone")
 
