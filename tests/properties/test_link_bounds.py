@@ -2,8 +2,6 @@
 
 import asyncio
 import tracemalloc
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import pytest
 
@@ -18,21 +16,10 @@ from bobbin.interlace.state import Awaits
 from bobbin.runtime.steps import Steps
 from bobbin.runtime.stream_link import StreamLink
 from bobbin.wire.elements import Elements
-from tests.support.byte_streams import MemoryStream, stream_pair
+from tests.support.byte_streams import MemoryStream, run_story, stream_pair
 from tests.support.collector import without_collector
 from tests.support.exchanges import SetClock, Watched, config, record, records
 from tests.support.linked import Linked, LinkedEnd
-
-T = TypeVar("T")
-
-
-def _run(work: Callable[[], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with asyncio.timeout(60):
-            return await work()
-
-    return asyncio.run(run())
-
 
 # ---- time -----------------------------------------------------------------------------------------------------------
 
@@ -79,7 +66,7 @@ def test_a_block_that_begins_at_the_fixed_point_is_complete_within_the_time_of_a
         result, _ = await asyncio.gather(left, right)
         return result
 
-    result = _run(work)
+    result = run_story(work)
     assert result.reason is Reason.PHASE_TIMEOUT
     assert "7 seconds" in result.detail
 
@@ -96,7 +83,7 @@ def test_a_block_that_is_begun_and_left_ends_without_another_byte() -> None:
             await link.receive(Awaits.REQUEST)
         return refused.value
 
-    assert _run(work).code == Reason.PHASE_TIMEOUT
+    assert run_story(work).code == Reason.PHASE_TIMEOUT
 
 
 def test_what_is_no_block_has_no_time_to_end() -> None:
@@ -114,7 +101,7 @@ def test_what_is_no_block_has_no_time_to_end() -> None:
                 await _turns()
             assert await waiting == Request(records=())
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_slow_transfer_has_the_time_that_its_machine_gives_it() -> None:
@@ -132,7 +119,7 @@ def test_a_slow_transfer_has_the_time_that_its_machine_gives_it() -> None:
         part = await waiting
         assert part == Transfer(responses=(Delivered(record=one.hash, raw=one.raw),), last=False)
 
-    _run(work)
+    run_story(work)
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
@@ -181,6 +168,6 @@ def test_a_refused_block_is_gone_when_its_link_has_ended(elsewhere: bool) -> Non
     with without_collector():
         tracemalloc.start()
         try:
-            _run(work)
+            run_story(work)
         finally:
             tracemalloc.stop()

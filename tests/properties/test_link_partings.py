@@ -1,8 +1,6 @@
 """The last word of a side whose store has failed: the peer hears it wherever it is, and takes nothing else for it."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
 
 import pytest
 
@@ -21,19 +19,9 @@ from bobbin.runtime.stream_link import StreamLink
 from bobbin.store.base import StoreError
 from bobbin.wire.elements import Elements
 from tests.policy_worlds import EVERYTHING
-from tests.support.byte_streams import MemoryStream, seeded, stream_pair, whole
+from tests.support.byte_streams import MemoryStream, run_story, seeded, stream_pair, whole
 from tests.support.exchanges import Watched, config, record, records
 from tests.support.linked import Linked
-
-T = TypeVar("T")
-
-
-def _run(work: Callable[[], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with asyncio.timeout(60):
-            return await work()
-
-    return asyncio.run(run())
 
 
 def _transfer_link() -> tuple[StreamLink, MemoryStream]:
@@ -64,7 +52,7 @@ def test_a_peer_hears_that_the_store_here_has_failed(count: int, cut: Callable[[
         assert "save" not in there.doings, "nobody waits for a cursor in a store that has failed"
         return results
 
-    ours, theirs = _run(work)
+    ours, theirs = run_story(work)
     assert (ours.reason, theirs.reason) == (Reason.PEER_STORE, Reason.STORE)
     assert "cannot store" in ours.detail
     assert "majority" not in ours.detail, "what exactly has failed is nobody else's business"
@@ -79,7 +67,7 @@ def test_a_last_word_counts_only_at_the_end() -> None:
         with pytest.raises(LinkEnded):
             await link.receive(Awaits.SETUP)
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_last_word_is_heard_inside_a_phase_that_has_no_end() -> None:
@@ -92,7 +80,7 @@ def test_a_last_word_is_heard_inside_a_phase_that_has_no_end() -> None:
             await link.receive(Awaits.TRANSFER)
         assert refused.value.code == Reason.PEER_STORE
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_last_word_is_heard_by_a_side_that_only_writes() -> None:
@@ -107,7 +95,7 @@ def test_a_last_word_is_heard_by_a_side_that_only_writes() -> None:
             await link.receive(Awaits.TRANSFER)
         assert refused.value.code == Reason.PEER_STORE
 
-    _run(work)
+    run_story(work)
 
 
 def test_what_came_before_a_last_word_is_left_for_whoever_receives() -> None:
@@ -122,7 +110,7 @@ def test_what_came_before_a_last_word_is_left_for_whoever_receives() -> None:
             await link.receive(Awaits.SETUP)
         assert refused.value.code == Reason.PEER_STORE
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_last_word_that_the_peer_does_not_take_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +122,7 @@ def test_a_last_word_that_the_peer_does_not_take_is_not_waited_for(monkeypatch: 
         await link.close(Reason.STORE)
         assert ours.is_closed
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_last_word_that_came_with_something_else_is_heard_by_a_side_that_writes() -> None:
@@ -147,7 +135,7 @@ def test_a_last_word_that_came_with_something_else_is_heard_by_a_side_that_write
             await link.send(Transfer(last=True))
         assert caught.value.code == Reason.PEER_STORE
 
-    _run(work)
+    run_story(work)
 
 
 def test_what_something_comes_behind_is_no_last_word() -> None:
@@ -159,4 +147,4 @@ def test_what_something_comes_behind_is_no_last_word() -> None:
             await link.receive(Awaits.TRANSFER)
         assert getattr(caught.value, "code", None) != Reason.PEER_STORE
 
-    _run(work)
+    run_story(work)

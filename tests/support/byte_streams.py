@@ -1,14 +1,16 @@
 """Byte streams in memory for tests: bytes are cut anywhere, may stall, may be dropped, and are all kept to look at."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
 from bobbin.transport.base import Route, TransportError
 from bobbin.wire import address
+
+T = TypeVar("T")
 
 LOOPBACK: Final = Route(
     address=address.parse("tcp:127.0.0.1:4790"), remote="127.0.0.1:40000", origin="127.0.0.1", loopback=True
@@ -171,3 +173,13 @@ async def until(condition: Callable[[], bool], turns_max: int = 200_000) -> None
             return
         await asyncio.sleep(0)
     raise AssertionError("it never came")
+
+
+def run_story(work: Callable[[], Awaitable[T]]) -> T:
+    """Run something to its end, which must not take for ever."""
+
+    async def run() -> T:
+        async with asyncio.timeout(60):
+            return await work()
+
+    return asyncio.run(run())

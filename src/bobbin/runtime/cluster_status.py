@@ -18,6 +18,7 @@ from bobbin.runtime.cluster_links import PeerLink
 from bobbin.runtime.cluster_members import Directory
 from bobbin.wire.cluster.client import PeerReport, Report
 
+REMOVED: Final = "this node is no member of the cluster any more: it was removed"
 LAG_ENTRIES_MAX: Final = 10_000
 """A follower that lacks more than this is reported."""
 
@@ -56,9 +57,6 @@ def report(
         problems=tuple(problems),
         counters=dict(counters),
     )
-
-
-REMOVED: Final = "this node is no member of the cluster any more: it was removed"
 
 
 def role_text(machine: RaftMachine) -> str:

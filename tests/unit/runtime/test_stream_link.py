@@ -1,7 +1,7 @@
 """A link over bytes: the same outcome as in one process, whatever the stream does to them, and every way it can end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
@@ -26,7 +26,7 @@ from bobbin.simulator.holdings import MemoryHoldings
 from bobbin.wire.elements import Elements
 from bobbin.wire.interlace import HELLO_BYTES_MAX, encode
 from tests.policy_worlds import ALICE, BOB, EVERYTHING
-from tests.support.byte_streams import MemoryStream, drip, seeded, stream_pair, until
+from tests.support.byte_streams import MemoryStream, drip, run_story, seeded, stream_pair, until
 from tests.support.exchanges import (
     BY_GROUP,
     NOBODY,
@@ -48,14 +48,6 @@ T = TypeVar("T")
 
 _LISTED = Service(list_outright_max=1, list_partition_max=2, chunk_records_max=2, request_records_max=5)
 """Everything in small portions: partitions, many parts, many iterations."""
-
-
-def _run(work: Callable[[], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with asyncio.timeout(60):
-            return await work()
-
-    return asyncio.run(run())
 
 
 def _proven(verifier: Verifier | None) -> Party:
@@ -101,7 +93,7 @@ def test_a_stream_has_the_outcome_of_one_process(
         right={"own": peer, "peer": own},
     )
     expected = meeting.run()
-    results = _run(lambda: Linked(left, right, ours[1], theirs[1], cut=seeded(seed), room_bytes=64).run())
+    results = run_story(lambda: Linked(left, right, ours[1], theirs[1], cut=seeded(seed), room_bytes=64).run())
     assert results == expected
     assert set(ours[1].records) == set(ours[0].records)
     assert set(theirs[1].records) == set(theirs[0].records)
@@ -109,7 +101,7 @@ def test_a_stream_has_the_outcome_of_one_process(
 
 def test_one_byte_at_a_time_is_only_slow() -> None:
     here, there = Watched(records(6)), Watched(records(6, first=4))
-    left, right = _run(
+    left, right = run_story(
         lambda: Linked(
             config(service=_LISTED), config(service=_LISTED, initiator=False), here, there, cut=drip, room_bytes=16
         ).run()
@@ -122,7 +114,7 @@ def test_one_byte_at_a_time_is_only_slow() -> None:
 def test_both_sides_can_have_much_to_say_at_once() -> None:
     """More in each direction than fits on the way, so whoever does not read while writing would wait for ever."""
     here, there = Watched(records(40, size=4_000)), Watched(records(40, first=40, size=4_000))
-    left, right = _run(
+    left, right = run_story(
         lambda: Linked(config(), config(initiator=False), here, there, room_bytes=2_000, cut=seeded(1)).run()
     )
     assert left.fixed_point
@@ -136,7 +128,7 @@ def test_both_sides_can_have_much_to_say_at_once() -> None:
 @pytest.mark.parametrize("lives", [(Bounded(), Open()), (Open(), Bounded())], ids=["bounded-open", "open-bounded"])
 def test_a_bounded_side_ends_an_open_one_properly(lives: tuple[Bounded | Open, Bounded | Open]) -> None:
     here, there = Watched(records(3)), Watched(records(3, first=2))
-    left, right = _run(
+    left, right = run_story(
         lambda: Linked(config(lifecycle=lives[0]), config(lifecycle=lives[1], initiator=False), here, there).run()
     )
     assert (left.fixed_point, left.reason) == (True, None)
@@ -162,7 +154,7 @@ def test_an_open_link_goes_on_with_records_operands_and_ends() -> None:
         assert left.reason is Reason.CANCELLED
         assert right.reason in (None, Reason.LINK_LOST)
 
-    _run(work)
+    run_story(work)
 
 
 # ---- ends -----------------------------------------------------------------------------------------------------------
@@ -204,7 +196,7 @@ def test_a_peer_may_go_in_each_phase(phase: Phase, way: str) -> None:
         assert result.received == set(here.records) - hashes(records(8, size=300))
         assert linked.left.stream.is_closed
 
-    _run(work)
+    run_story(work)
 
 
 @settings(max_examples=80, deadline=None)
@@ -225,7 +217,7 @@ def test_a_link_may_break_after_any_byte(after: int, seed: int) -> None:
         left, right = await linked.run()
         return linked, left, right
 
-    linked, left, right = _run(work)
+    linked, left, right = run_story(work)
     before = {"left": hashes(records(6)), "right": hashes(records(6, first=4))}
     for name, end, result in (("left", linked.left, left), ("right", linked.right, right)):
         assert result.fixed_point is (result.reason is None)
@@ -247,7 +239,7 @@ def test_cancelling_ends_both_sides() -> None:
         assert linked.left.stream.is_closed
         assert linked.right.stream.is_closed
 
-    _run(work)
+    run_story(work)
 
 
 def test_what_the_transport_said_is_kept() -> None:
@@ -259,7 +251,7 @@ def test_what_the_transport_said_is_kept() -> None:
         await asyncio.gather(*tasks)
         assert linked.right.link.failure == "the link broke"
 
-    _run(work)
+    run_story(work)
 
 
 # ---- time and bounds ------------------------------------------------------------------------------------------------
@@ -298,7 +290,7 @@ def test_a_setup_that_never_ends_stops_at_the_phase_timeout() -> None:
         await alone.peer.write(b"# and a comment, to look busy\n")
         return await alone.until_fired(task, 31)
 
-    assert _run(work).reason is Reason.PHASE_TIMEOUT
+    assert run_story(work).reason is Reason.PHASE_TIMEOUT
 
 
 def test_a_hello_that_never_ends_stops_at_the_phase_timeout() -> None:
@@ -310,7 +302,7 @@ def test_a_hello_that_never_ends_stops_at_the_phase_timeout() -> None:
         await alone.peer.write(b"HelloRecordFormat('H4')\n")
         return await alone.until_fired(task, 31)
 
-    assert _run(work).reason is Reason.PHASE_TIMEOUT
+    assert run_story(work).reason is Reason.PHASE_TIMEOUT
 
 
 def test_a_hello_that_never_ends_stops_at_its_bound() -> None:
@@ -320,7 +312,7 @@ def test_a_hello_that_never_ends_stops_at_its_bound() -> None:
         await alone.peer.write(_peer_setup() + b"HelloRecordFormat('H3')\n" * 100_000)
         return await task, alone.machine.config.limits.max_fact_block_size
 
-    result, negotiable = _run(work)
+    result, negotiable = run_story(work)
     assert result.reason is Reason.OVERSIZED_BLOCK
     assert negotiable > HELLO_BYTES_MAX, "what could be negotiated is not waited for"
 
@@ -344,7 +336,7 @@ def test_a_setup_has_its_bounds(raw: bytes, reason: Reason) -> None:
         await alone.peer.write(raw)
         return await task
 
-    result = _run(work)
+    result = run_story(work)
     assert result.reason is reason
 
 
@@ -380,7 +372,7 @@ def test_a_slow_drip_ends_at_the_phase_timeout() -> None:
         asyncio.create_task(dripping()).add_done_callback(lambda done: done.exception())
         return await task
 
-    assert _run(work).reason is Reason.PHASE_TIMEOUT
+    assert run_story(work).reason is Reason.PHASE_TIMEOUT
 
 
 def test_what_is_too_large_to_be_sent_is_named() -> None:
@@ -392,7 +384,7 @@ def test_what_is_too_large_to_be_sent_is_named() -> None:
             await alone.link.send(Setup(index=1, operand=operand))
         return refused.value
 
-    assert _run(work).limit == "max_fact_block_size"
+    assert run_story(work).limit == "max_fact_block_size"
 
 
 # ---- transfers ------------------------------------------------------------------------------------------------------
@@ -424,7 +416,7 @@ def test_a_transfer_that_falls_quiet_is_stored_as_far_as_it_has_come() -> None:
         assert all(result.fixed_point for result in results)
         assert set(here.records) == hashes(some)
 
-    _run(work)
+    run_story(work)
 
 
 def test_complete_records_before_the_end_of_a_stream_are_kept() -> None:
@@ -440,7 +432,7 @@ def test_complete_records_before_the_end_of_a_stream_are_kept() -> None:
         assert len(result.received) in (2, 3)
         assert result.received == set(linked.left.holdings.records)
 
-    _run(work)
+    run_story(work)
 
 
 def test_the_parts_of_a_transfer_come_in_order() -> None:
@@ -456,7 +448,7 @@ def test_the_parts_of_a_transfer_come_in_order() -> None:
         assert [part.last for part in parts if isinstance(part, Transfer)] == [False, True]
         return [len(part.responses) for part in parts if isinstance(part, Transfer)]
 
-    assert _run(work) == [3, 0]
+    assert run_story(work) == [3, 0]
 
 
 def _transfer_link() -> tuple[StreamLink, MemoryStream]:
@@ -477,7 +469,7 @@ def test_waiting_may_stop_without_losing_a_byte() -> None:
         part = await link.receive(Awaits.TRANSFER)
         assert part == Transfer(responses=(Delivered(record=one.hash, raw=one.raw),), last=True)
 
-    _run(work)
+    run_story(work)
 
 
 def test_the_end_of_a_stream_comes_after_what_was_said() -> None:
@@ -489,7 +481,7 @@ def test_the_end_of_a_stream_comes_after_what_was_said() -> None:
         with pytest.raises(LinkEnded):
             await link.receive(Awaits.SETUP)
 
-    _run(work)
+    run_story(work)
 
 
 def test_a_stream_that_ends_inside_a_phase_says_so() -> None:
@@ -502,7 +494,7 @@ def test_a_stream_that_ends_inside_a_phase_says_so() -> None:
             await link.receive(Awaits.TRANSFER)
         return refused.value
 
-    error = _run(work)
+    error = run_story(work)
     assert error.code == Reason.LINK_LOST
     assert "truncated" in str(error)
 
@@ -527,7 +519,7 @@ def test_bytes_are_counted_by_phase_on_both_sides_alike() -> None:
         assert left.bytes_out == len(linked.left.stream.outgoing.written) == right.bytes_in
         assert left.heard_ns >= before
 
-    _run(work)
+    run_story(work)
 
 
 # ---- work elsewhere -------------------------------------------------------------------------------------------------
@@ -557,7 +549,7 @@ def test_large_blocks_are_decoded_where_the_machine_works() -> None:
         steps = len(linked.left.events) + len(linked.right.events)
         return len(jobs) - steps
 
-    assert _run(work) > 0
+    assert run_story(work) > 0
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -581,4 +573,4 @@ def test_a_link_that_is_closed_holds_nothing_of_what_never_became_whole(elsewher
         assert elements.buffered == 0
         assert bool(done) == elsewhere, "buffers are touched where blocks are decoded"
 
-    _run(work)
+    run_story(work)

@@ -127,7 +127,8 @@ class Progress:
         if match_index >= flight.last_index:
             self.portion = min(2 * self.portion, PORTION_MAX)
         elif taken > 0 or self.put_off_round == round_:
-            self.portion = taken if taken > 0 else self.portion
+            if taken > 0:
+                self.portion = taken
             self.next_index = min(self.next_index, Index(self.match_index + 1))
             self._probe(latest_round)
         else:
