@@ -27,6 +27,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_GROW ?=
 ONLY ?=
 UPGRADE ?=
+# Tests, tour and benchmarks start hundreds of processes. Where this is set, each of them compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 
 .PHONY: help setup setup-fuzz demo test evidence check format bench bench-network fuzz simulate rewrite docs lock clean

@@ -1,9 +1,12 @@
 """Another key for the node of a folder, or for its operator: whom to ask, under which name, and what comes when.
 
-Of a node: make the key, have it announced under the one that counts, write down the seat, switch. Both keys count until
-the node is started with the new one and says so; then the old one is refused. Of an operator: make the key, have it put
-in the place of the old one, switch. What was cut off is finished by doing it again: every step looks first whether it
-is done, and the cluster is asked under whichever of the two keys it knows.
+Of a node: make the key, have it announced under the one that counts, wait until the others know it, write down the
+seat, switch. Both keys count until the node is started with the new one and says so; then the old one is refused. That
+it is committed is not enough: whoever has not heard so yet would refuse a node that comes back with its new key, and if
+too few others were there then, nobody could ever tell it.
+
+Of an operator: make the key, have it put in the place of the old one, switch. What was cut off is finished by doing it
+again: every step looks first whether it is done, and the cluster is asked under whichever of the two keys it knows.
 """
 
 import asyncio
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 2.0
 """For another node to answer."""
+_PAUSE_SECONDS: Final = 0.05
+"""Before the others are asked once more."""
 
 
 class NoMember(ResourceError):
@@ -62,9 +67,10 @@ def rotate_node(folder: Path, *, seconds: float) -> Rotated:
             prepared = rotation.prepare_key(file)
             # Never under the key that is announced: that would say that the node uses it, and put out the one it has.
             asyncio.run(_announce(read, prepared, member.address, seconds))
+        silent = asyncio.run(_spread(read, prepared.certificate, seconds))
         rotation.keep_seat(read.layout, read.node)
         rotation.switch_key(file)
-        return Rotated(read.node, prepared.identity.node, asyncio.run(_silent(read, own)))
+        return Rotated(read.node, prepared.identity.node, silent)
 
 
 def rotate_operator(folder: Path, *, seconds: float) -> NodeId:
@@ -99,12 +105,29 @@ async def _find(read: "NodeFolder", prepared: "Credentials | None", seconds: flo
     raise failures[0]
 
 
-async def _silent(read: "NodeFolder", own: "Credentials") -> tuple[NodeId, ...]:
-    """The other nodes that do not answer."""
-    async with ClusterClient(read.known, own=own, seconds=_LOOK_SECONDS) as client:
+async def _spread(read: "NodeFolder", certificate: bytes, seconds: float) -> tuple[NodeId, ...]:
+    """Wait until every other node that answers has it on its disk that this key counts; returns those who are silent.
+
+    It is the operator who asks: a node may not ask who votes.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    operator, socket = read.operator, read.layout.socket
+    async with ClusterClient(read.known, own=operator, socket=socket, here=read.node, seconds=_LOOK_SECONDS) as client:
+        voters = set((await client.status()).configuration.voters)
         others = sorted(read.known.directory.members.keys() - {read.node})
-        answers = await asyncio.gather(*map(client.members, others), return_exceptions=True)
-        return tuple(node for node, answer in zip(others, answers, strict=True) if isinstance(answer, BaseException))
+        while True:
+            answers = await asyncio.gather(*map(client.members, others), return_exceptions=True)
+            silent = [node for node, answer in zip(others, answers, strict=True) if isinstance(answer, BaseException)]
+            told = [answer for answer in answers if not isinstance(answer, BaseException)]
+            is_known = all(one.directory.member_of(certificate) == read.node for one in told)
+            if is_known and 2 * len(voters.difference(silent)) > len(voters):
+                return tuple(silent)
+            if loop.time() >= deadline:
+                raise ResourceError(
+                    "the new key is announced, and too few nodes know it yet to go on with it; do it again", retry=True
+                )
+            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def _announce(read: "NodeFolder", prepared: "Credentials", address: str, seconds: float) -> None:

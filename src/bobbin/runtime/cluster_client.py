@@ -23,7 +23,7 @@ from bobbin.runtime import cluster_links
 from bobbin.runtime.cluster_certificate import Credentials
 from bobbin.runtime.cluster_links import Purpose
 from bobbin.runtime.cluster_members import KnownMembers
-from bobbin.runtime.cluster_requests import LOST, STOPPING, TIMED_OUT, TOO_FEW
+from bobbin.runtime.cluster_requests import LOST, NOT_LEARNT, STOPPING, TIMED_OUT, TOO_FEW
 from bobbin.transport.base import EndedByPeer, TransportError
 from bobbin.transport.flow import FlowStream
 from bobbin.wire.cluster import client as messages
@@ -50,6 +50,7 @@ _AGAIN: Final = frozenset(
         Why.TOO_MUCH.value,
         Why.STORAGE.value,
         LOST,
+        NOT_LEARNT,
         STOPPING,
         TIMED_OUT,
     }
@@ -437,6 +438,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         """Ask until there is an answer. ``node``: this one and no other. Else the leader, unless it is for anybody."""
         deadline = self._loop.time() + self._seconds
         doubt = ""
+        unlearnt: Rejected | None = None
         while True:
             answer = await self._attempt(make, deadline, anywhere=anywhere, node=node)
             if isinstance(answer, kind):
@@ -444,9 +446,14 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             doubt = self._weigh(answer, doubt)
             if doubt and not is_repeatable:
                 raise OutcomeUnknown(doubt)
+            if isinstance(answer, Rejected) and answer.why == NOT_LEARNT:
+                unlearnt = answer
             if node is not None and isinstance(answer, TransportError):
                 raise answer
-            await self._pause(deadline, answer, doubt if not is_repeatable else "")
+            if node is not None and unlearnt is not None:
+                raise NotAccepted(unlearnt)
+            # That a node runs and knows nothing yet says more than that another one does not run.
+            await self._pause(deadline, unlearnt or answer, doubt if not is_repeatable else "")
 
     async def _attempt(
         self, make: Callable[[int], Request], deadline: float, *, anywhere: bool = False, node: NodeId | None = None

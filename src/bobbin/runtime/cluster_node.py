@@ -76,6 +76,9 @@ class _Nobody:
 class ClusterNode:
     """One node, running. Made with what its folder holds; ``start`` and ``stop`` are each called once."""
 
+    _restored_index: Index = Index(0)
+    """What the snapshot that it started with stands in for."""
+
     def __init__(
         self,
         settings: ClusterSettings,
@@ -148,6 +151,8 @@ class ClusterNode:
         self._changes_seen = 0
         self._has_kept = known.index > 0
         """Whether the copy on the disk tells that something was applied."""
+        self._kept: Directory = known.directory
+        """Who is known by the copy on the disk."""
         self._configured: tuple[Configuration, Index, bool] = self.machine.configuration, Index(0), True
         self._is_out = False
         """Whether this node has seen itself removed, and not come back."""
@@ -223,6 +228,7 @@ class ClusterNode:
             if (snapshot := self.machine.snapshot) is not None:
                 machines = await asyncio.to_thread(self.snapshots.read_machines, snapshot)
                 self.state.restore(machines, snapshot.last_index)
+            self._restored_index = self.state.index
             self._attached.restored(self.state.index)
             self.address = await self.channels.open(self.settings.listen, socket)
         except BaseException:
@@ -465,12 +471,27 @@ class ClusterNode:
     def remember_members(self) -> None:
         """Keep who is known for the next start."""
         self._has_kept = True
-        known = self.operations.known()
-        self.disk.do(partial(self._remember, known), self._remembered)
+        self._keep_members(self.operations.known(), _nobody_waits)
 
-    def _remembered(self, outcome: BobbinError | None) -> None:
-        if outcome is not None:
+    def tell_members(self, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
+        """Say who is known, when that would be known after a crash as well; or what is wrong with the disk."""
+        known = self.operations.known()
+        if known.directory == self._kept:
+            tell(known)
+        else:
+            self._keep_members(known, tell)
+
+    def _keep_members(self, known: KnownMembers, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
+        self.disk.do(partial(self._remember, known), partial(self._remembered, known, tell))
+
+    def _remembered(
+        self, known: KnownMembers, tell: Callable[[KnownMembers | BobbinError], None], outcome: BobbinError | None
+    ) -> None:
+        if outcome is None:
+            self._kept = known.directory
+        else:
             self._log.warning("members-not-kept", detail=str(outcome))
+        tell(known if outcome is None else outcome)
 
     def _gossip_peers(self) -> tuple[tuple[NodeId, Embedding | None], ...]:
         members = self._directory.members
@@ -514,6 +535,12 @@ class ClusterNode:
         """Whether the configuration is committed, and an entry of the present term is."""
         machine = self.machine
         return self._configured[2] and machine.log.term_at(machine.commit_index) == machine.term
+
+    @property
+    def has_learnt(self) -> bool:
+        """Whether something was applied since the start, or the snapshot of the start is all that there is."""
+        index = self.state.index
+        return index > self._restored_index or 0 < index == self.machine.last_index
 
     def lag_of(self, node: NodeId) -> int | None:
         """How many committed entries a node lacks, as its leader knows; None where it has not answered lately."""
@@ -593,6 +620,10 @@ class ClusterNode:
         """All figures, for the report."""
         readings = {reading.metric.value: reading.value for reading in self.readings() if reading.value is not None}
         return {**self.gauges(), **self.counts(), **readings}
+
+
+def _nobody_waits(_: KnownMembers | BobbinError) -> None:
+    """What was kept, or why not, is told to nobody."""
 
 
 def _wall_ms() -> int:

@@ -16,6 +16,7 @@ old one stopped.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -96,6 +97,10 @@ class Leading(Protocol):
 
     def address_of(self, node: NodeId | None) -> str | None: ...
 
+    def tell_members(self, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
+        """Say who is known, when that would be known after a crash as well; or what is wrong with the disk."""
+        ...
+
 
 class Operations:
     """Does them at one node."""
@@ -124,7 +129,7 @@ class Operations:
     def begin(self, port: Port, request: Operation) -> None:
         """Start on what a client asks for; it is answered when it is done."""
         if isinstance(request, Members):
-            port.answer(Joined(request.number, self.known().encode()))
+            self._node.tell_members(partial(_tell_members, port, request.number))
             return
         self._run(self._operate(port, request))
 
@@ -466,6 +471,13 @@ class Operations:
             if member is not None and member.wants_vote and lag is not None and lag <= self._lag_max:
                 return node
         return None
+
+
+def _tell_members(port: Port, number: int, known: KnownMembers | BobbinError) -> None:
+    if isinstance(known, BobbinError):
+        port.answer(Rejected(number, Why.STORAGE.value, f"who is known cannot be kept: {known}"))
+    else:
+        port.answer(Joined(number, known.encode()))
 
 
 def _half_so(voting: set[NodeId], out: set[NodeId]) -> str:

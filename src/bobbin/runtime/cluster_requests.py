@@ -39,7 +39,7 @@ from bobbin.runtime.cluster_reads import look
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State
 from bobbin.wire.cluster import client
-from bobbin.wire.cluster.chain import ChainRequest
+from bobbin.wire.cluster.chain import ChainBlocks, ChainHistory, ChainPending, ChainRead, ChainRequest, ChainVerify
 from bobbin.wire.cluster.client import Answer, Done, Rejected, Request, Unknown
 from bobbin.wire.cluster.commands import encode_command
 from bobbin.wire.cluster.lace import LaceRequest
@@ -49,6 +49,8 @@ INVALID: Final = "invalid"
 LOST: Final = "lost"
 TIMED_OUT: Final = "timed-out"
 STOPPING: Final = "stopping"
+NOT_LEARNT: Final = "not-learnt"
+"""The node has started again, and nobody has told it yet what of its log is committed."""
 TOO_FEW: Final = "too-few"
 """Of those who would vote after a change, too few answer now."""
 HALF_SO: Final = "half-so"
@@ -74,6 +76,7 @@ _TEXTS: Final = {
     Why.STORAGE: "the disk failed",
     Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
 }
+_NOT_LEARNT_TEXT: Final = "this node has not yet learnt what is committed: it has heard no leader since it started"
 _LEADS_ALREADY: Final = "that node leads already"
 """Instead, where leadership is to go to whoever has it."""
 
@@ -83,6 +86,11 @@ class Core(Protocol):
 
     @property
     def state(self) -> State: ...
+
+    @property
+    def has_learnt(self) -> bool:
+        """Whether the state is of what is committed, be it old: not one that waits for its log to be applied."""
+        ...
 
     def feed(self, event: Event) -> None:
         """Let the raft machine hear something."""
@@ -228,7 +236,9 @@ class Requests:
                 raise AssertionError("the others are taken before")
 
     def _attend(self, port: Port, request: Request) -> None:
-        if not self._core.attend(port, request):
+        if _is_unconfirmed(request) and not self._core.has_learnt:
+            self._reject(port, request.number, NOT_LEARNT, _NOT_LEARNT_TEXT)
+        elif not self._core.attend(port, request):
             self._reject(port, request.number, NOT_ALLOWED, "this cluster keeps nothing that knows such a request")
 
     def _take_invited(self, port: Port, requests: Sequence[Request]) -> None:
@@ -261,8 +271,10 @@ class Requests:
         if request.linearizable:
             self._readers.append((port, request))
             self._gather()
-        else:
+        elif self._core.has_learnt:
             port.read(self._look, request)
+        else:
+            self._reject(port, request.number, NOT_LEARNT, _NOT_LEARNT_TEXT)
 
     def propose(self, waiter: Waiter, commands: Sequence[bytes]) -> None:
         """Commands of the node itself; each is answered under the number of its place among them."""
@@ -457,6 +469,17 @@ class Requests:
     def _unknown(self, waiter: Waiter, number: int, text: str) -> None:
         self.counts["unknown"] += 1
         waiter.answer(Unknown(number, text))
+
+
+def _is_unconfirmed(request: Request) -> bool:
+    """Whether a node answers this from what it has, without asking whether that is all."""
+    match request:
+        case ChainPending() | ChainVerify():
+            return True
+        case ChainRead() | ChainBlocks() | ChainHistory():
+            return not request.linearizable
+        case _:
+            return False
 
 
 class Gathered:

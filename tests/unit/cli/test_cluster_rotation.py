@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from bobbin.cli.cluster_rotation import NoMember, Rotated, rotate_node, rotate_operator
 from bobbin.cluster.names import NodeId
 from bobbin.config import rotation
-from bobbin.config.cluster import create_cluster, prepare, read_folder
+from bobbin.config.cluster import NodeFolder, create_cluster, prepare, read_folder
 from bobbin.config.shards import create_set
 from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
@@ -192,6 +192,93 @@ def test_who_does_not_answer_is_named(folder: Path, running: ClusterNode, tmp_pa
     asyncio.run(until(lambda: new.node in read_folder(folder).known.directory.members))
     assert rotate_node(folder, seconds=10).silent == (new.node,)
     assert running.leader == running.node
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[list[Path]]:
+    """The folders of three nodes that run."""
+    folders = [tmp_path / f"n{number}" for number in range(3)]
+    ports = free_ports(len(folders))
+    create_cluster([prepare(one, listen=f"tls:127.0.0.1:{port}") for one, port in zip(folders, ports, strict=True)])
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(served_folder(one)) for one in folders]
+        asyncio.run(until(lambda: all(node.state.says_who_is_known for node in nodes)))
+        yield folders
+
+
+def test_a_key_is_not_switched_before_every_node_that_answers_knows_it(
+    three: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it is committed is not enough: of two nodes that are left, the other may not have heard that it is."""
+    folder, other, _ = three
+    old, late = read_folder(folder), read_folder(other)
+    real, answered = ClusterClient.members, 0
+    is_late = True
+
+    async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        nonlocal answered
+        known = await real(self, node)
+        if node != late.node or not is_late:
+            return known
+        answered += 1
+        assert read_folder(folder).own.certificate == old.own.certificate
+        return late.known if answered <= 3 else known
+
+    monkeypatch.setattr(ClusterClient, "members", members)
+    assert rotate_node(folder, seconds=30).silent == ()
+    assert answered == 4
+    assert read_folder(folder).own.certificate in read_folder(other).known.directory.members[old.node].certificates
+
+
+def test_a_key_that_others_do_not_know_in_time_waits_for_the_next_time(
+    three: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other, _ = three
+    old, late = read_folder(folder), read_folder(other)
+    real = ClusterClient.members
+
+    async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        return late.known if node == late.node else await real(self, node)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterClient, "members", members)
+        with pytest.raises(ResourceError, match="too few nodes know it") as caught:
+            rotate_node(folder, seconds=1)
+    assert caught.value.retry
+    left = read_folder(folder)
+    assert left.own.certificate == old.own.certificate
+    prepared = rotation.prepared_key(left.layout.node_key)
+    assert prepared is not None
+    assert rotate_node(folder, seconds=30).key == prepared.identity.node
+
+
+def test_who_is_known_is_told_when_it_is_on_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_broken = False
+
+    def remember(self: NodeFolder, known: KnownMembers) -> None:
+        if is_broken:
+            raise ResourceError("no space is left", retry=True)
+        real(self, known)
+
+    real = NodeFolder.remember
+    monkeypatch.setattr(NodeFolder, "remember", remember)
+    guest = prepare(folder.parent / "guest", listen=f"tls:127.0.0.1:{free_ports(1)[0]}").own.certificate
+    with _served(folder):
+        read = read_folder(folder)
+
+        async def ask() -> None:
+            nonlocal is_broken
+            async with ClusterClient(read.known, own=read.operator, seconds=0.5) as client:
+                is_broken = True
+                await client.invite(guest, 1 << 50)
+                with pytest.raises(NotAccepted, match="cannot be kept: no space is left"):
+                    await client.members()
+                assert guest not in read_folder(folder).known.directory.callers
+                is_broken = False
+                assert guest in (await client.members()).directory.callers
+                assert guest in read_folder(folder).known.directory.callers
+
+        asyncio.run(ask())
 
 
 def test_without_the_cluster_nothing_is_switched(folder: Path) -> None:

@@ -321,3 +321,26 @@ def test_the_largest_values_reach_every_node(tmp_path: Path) -> None:
                 assert item.value == after
 
     asyncio.run(run())
+
+
+def test_a_node_alone_after_a_restart_refuses_a_stale_read_until_it_has_heard_a_leader(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as nodes:
+            await nodes.elected()
+            async with nodes.client() as client:
+                await client.put(b"a", b"1")
+                assert (await client.get(b"none", stale=True)).value is None
+            for place in nodes.places:
+                await nodes.stop(place)
+            alone = await nodes.start(nodes.places[0])
+            assert not alone.has_learnt
+            socket = tmp_path / "n1" / "node.sock"
+            async with ClusterClient(nodes.known, socket=socket, here=alone.node, seconds=0.5) as client:
+                with pytest.raises(NotAccepted, match="not yet learnt what is committed") as caught:
+                    await client.get(b"a", stale=True)
+                assert caught.value.retry
+                await nodes.start(nodes.places[1])
+                await until(lambda: alone.has_learnt)
+                assert (await client.get(b"a", stale=True)).index > 0
+
+    asyncio.run(run())

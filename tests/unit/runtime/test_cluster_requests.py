@@ -19,7 +19,7 @@ from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.runtime.cluster_state import State
 from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
-from bobbin.wire.cluster.chain import ChainPending, ChainVerify
+from bobbin.wire.cluster.chain import ChainPending, ChainRead, ChainVerify
 from bobbin.wire.cluster.client import Answer, Done, Rejected, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome, encode_command
 from bobbin.wire.cluster.frame import Deframer
@@ -32,6 +32,7 @@ class _Core:
 
     def __init__(self) -> None:
         self.state: Final = State(known=KnownMembers(directory=Directory()), checkpoint_entries=1_000_000)
+        self.has_learnt = True
         self.heard: Final[list[Event]] = []
         self.operated: Final[list[object]] = []
 
@@ -595,5 +596,31 @@ def test_the_node_itself_has_its_leadership_confirmed() -> None:
         refused = told[-1]
         assert isinstance(refused, Rejected)
         assert (refused.why, refused.leader) == ("not-leader", _LEADER)
+
+    _run(story)
+
+
+def test_a_node_that_does_not_know_what_is_committed_answers_no_unconfirmed_read() -> None:
+    async def story() -> None:
+        scene = _Scene()
+        scene.core.has_learnt = False
+        scene.take(
+            client.Get(1, b"k", linearizable=False),
+            client.Scan(2, b"", b"", 10, linearizable=False),
+            ChainPending(3),
+            ChainVerify(4),
+        )
+        scene.take(ChainRead(5, (b"k",), None, linearizable=False))
+        await scene.turn()
+        refusals = [answer for answer in scene.flow.answers if isinstance(answer, Rejected)]
+        assert [(answer.number, answer.why) for answer in refusals] == [(one, "not-learnt") for one in range(1, 6)]
+        assert "not yet learnt what is committed" in refusals[0].text
+        scene.take(client.Get(6, b"k"))
+        await scene.turn()
+        assert isinstance(scene.core.heard[-1], Read), "what a majority confirms is asked for as ever"
+        scene.core.has_learnt = True
+        scene.take(client.Get(7, b"k", linearizable=False))
+        await scene.turn()
+        assert scene.flow.answers[-1] == Value(7, None, 0, Index(0))
 
     _run(story)

@@ -30,7 +30,8 @@ def chain_verify(
     """Have every node check its whole chain: hashes, signatures, and every root by doing it all again.
 
     Then the nodes of a shard are compared: two of one height must have the same tip. The last line says whether all of
-    it holds. Ends with 3 where a block is bad or tips differ, and with 1 where a node does not answer.
+    it holds. Ends with 3 where a block is bad or tips differ, and with 1 where a node does not answer. Nodes that have
+    started again and do not know yet what is committed check nothing: where there are no others, it ends with 5.
 
     Example: bobbin chain verify try/n1
     """
@@ -68,8 +69,11 @@ def chain_verify(
 async def _checked(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> Checked:
     from bobbin.cluster.transactions.names import ShardId
     from bobbin.errors import BobbinError
+    from bobbin.runtime.cluster_client import NotAccepted
+    from bobbin.runtime.cluster_requests import NOT_LEARNT
 
     found: Checked = []
+    unlearnt: NotAccepted | None = None
     for shard in range(len(read)):
         try:
             nodes = list((await chain.client(ShardId(shard)).members()).directory.members)
@@ -79,7 +83,11 @@ async def _checked(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> Chec
             try:
                 found.append((shard, node, await chain.verify_node(ShardId(shard), node)))
             except BobbinError as error:
+                if isinstance(error, NotAccepted) and error.why == NOT_LEARNT:
+                    unlearnt = error
                 found.append((shard, node, f"does not answer: {error}"))
+    if unlearnt is not None and all(isinstance(verdict, str) for _, _, verdict in found):
+        raise unlearnt
     return found
 
 

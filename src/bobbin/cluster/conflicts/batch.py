@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from bobbin.cluster.conflicts.classify import ACTIONS, DEFAULT, ConflictClass, ConflictResult, Thresholds
@@ -34,6 +35,7 @@ _NEAR: Final = 1e-9
 """No sum of products at double precision is off by as much."""
 _DENSE_SHARE: Final = 32
 """From one candidate in so many cells on, the whole product is cheaper than single ones."""
+_SAMPLE_ROWS: Final = 16
 _GATHERED_MAX: Final = 1 << 20
 _IDENTICAL, _OPPOSITE, _ORTHOGONAL, _CONFLICTING, _AMBIGUOUS, _LOW = range(len(CLASSES))
 
@@ -129,13 +131,15 @@ class _Tile(Struct, frozen=True):
         kept |= alike >= thresholds.structural
         rows, columns, near, alike = self.rows[kept], self.columns[kept], near[kept], alike[kept]
         keys = shared_keys(one, other, rows, columns)
-        shares_all = (keys.counts == one.key_counts[rows]) & (keys.counts == other.key_counts[columns])
         classes = np.full(len(rows), _LOW, np.int8)
         if not thresholds.merges_shared_keys:
             classes[keys.counts > 0] = _AMBIGUOUS
         classes[(near >= thresholds.conflicting) | (alike >= thresholds.structural)] = _CONFLICTING
-        classes[(near <= thresholds.opposite) & shares_all] = _OPPOSITE
-        classes[(near >= thresholds.identical) & shares_all] = _IDENTICAL
+        for reaches, told in ((near <= thresholds.opposite, _OPPOSITE), (near >= thresholds.identical, _IDENTICAL)):
+            few = np.flatnonzero(reaches)
+            counts = keys.counts[few]
+            shares_all = (counts == one.key_counts[rows[few]]) & (counts == other.key_counts[columns[few]])
+            classes[few[shares_all]] = told
         return Found(self.pairs, rows, columns, classes, near, alike, keys)
 
     def _make_exact(
@@ -158,7 +162,7 @@ def _bounds(thresholds: Thresholds) -> tuple[float, ...]:
 
 def _tiles(rows: Side, columns: Side, plan: Plan, thresholds: Thresholds, *, is_same: bool) -> Iterator[_Tile]:
     height, width = (TILE_ROWS, TILE_COLUMNS) if plan.width else (rows.rows, columns.rows)
-    is_busy = False
+    is_busy: bool | None = None
     for begin in range(0, columns.rows, width):
         end = min(begin + width, columns.rows)
         index = columns.index.within(begin, end).by_position()
@@ -176,6 +180,8 @@ def _tiles(rows: Side, columns: Side, plan: Plan, thresholds: Thresholds, *, is_
                 # Whoever does not meet shares no position: cosine and Jaccard are 0.
                 yield spans.tile(*np.divmod(met.pairs, end - start), met.products, met.shared)
                 continue
+            if is_busy is None:
+                is_busy = _looks_busy(spans, thresholds)
             tile = _looked_at(spans, met, thresholds, is_busy=is_busy)
             is_busy = len(tile.rows) * _DENSE_SHARE > tile.pairs
             yield tile
@@ -195,21 +201,21 @@ class _Spans(Struct, frozen=True):
 
     def tile(self, rows: Numbers, columns: Numbers, cosines: Reals, shared: Numbers) -> _Tile:
         """Candidates by row and column of the tile. None of them is the zero vector."""
-        rows, columns = rows + self.first, columns + self.begin
+        ours, theirs = slice(self.first, self.last), slice(self.begin, self.end)
+        either = self.one.counts[ours][rows]
+        either += self.other.counts[theirs][columns]
+        either -= shared
+        odd, odd_there = self.one.is_odd[ours], self.other.is_odd[theirs]
+        is_any_odd = odd.any() or odd_there.any()
         return _Tile(
             self.pairs(),
-            rows + self.one.first,
-            columns + self.other.first,
+            rows + (self.first + self.one.first),
+            columns + (self.begin + self.other.first),
             cosines,
-            self._is_exact(rows, columns),
+            ~(odd[rows] | odd_there[columns]) if is_any_odd else np.ones(len(rows), np.bool_),
             shared,
-            self.one.counts[rows] + self.other.counts[columns] - shared,
+            either,
         )
-
-    def _is_exact(self, rows: Numbers, columns: Numbers) -> NDArray[np.bool_]:
-        if self.one.is_odd.any() or self.other.is_odd.any():
-            return ~(self.one.is_odd[rows] | self.other.is_odd[columns])
-        return np.ones(len(rows), np.bool_)
 
     def pairs(self) -> int:
         if not self.is_same:
@@ -246,6 +252,13 @@ def _looked_at(spans: _Spans, met: Met, thresholds: Thresholds, *, is_busy: bool
         return spans.tile(at, to, _cosines(spans, places, met), counted)
     exact = near if is_busy else _products(spans, met, is_busy=True)[0]
     return spans.tile(at, to, exact.ravel()[places].astype(np.float64), counted)
+
+
+def _looks_busy(spans: _Spans, thresholds: Thresholds) -> bool:
+    """Whether many candidates are to be expected, by the first rows of a tile. A wrong guess costs time alone."""
+    some = replace(spans, last=min(spans.last, spans.first + _SAMPLE_ROWS))
+    near, _ = _products(some, NOBODY, is_busy=False)
+    return bool(np.count_nonzero(np.abs(near) >= thresholds.orthogonal) * _DENSE_SHARE > near.size)
 
 
 def _set_right(is_candidate: NDArray[np.bool_], spans: _Spans) -> None:
