@@ -139,7 +139,8 @@ def look_at(folder: Path, *, seconds: float) -> Shown:
 
 async def look(folder: "NodeFolder", *, seconds: float, learns: bool = True) -> ClusterView:
     """Ask everybody who is known: to the cluster, or, where that is not asked first, to the folder."""
-    from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient
+    from bobbin.runtime.cluster_client import ClusterClient
+    from bobbin.runtime.cluster_connection import ClosedByNode
 
     def client(known: "KnownMembers", *, local: bool) -> ClusterClient:
         socket = folder.layout.socket if local else None

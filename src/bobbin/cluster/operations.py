@@ -208,6 +208,7 @@ _AMOUNT: Final = Layout(">q")
 _FIRST: Final = {kind: bytes((tag,)) for tag, kind in enumerate(get_args(Operation), start=1)}
 """The tag of each operation, as above."""
 _PUT: Final = _FIRST[Put]
+_TAGGED_PUT: Final = _OPERATION_TAG + _PUT
 _AROUND_PUT: Final = 100
 """Heads of nine arrays and byte strings and five numbers, each of them of at most nine bytes, come to less."""
 
@@ -254,6 +255,9 @@ def encode_embedding(vector: Embedding) -> bytes:
 
 def operation_digest(operation: Operation) -> bytes:
     """SHA-256 under a tag of its own. A leaf of a block's transaction root, and the id of a row that is inserted."""
+    if type(operation) is Put:
+        key, data = operation.key, operation.data
+        return sha256(b"".join((_TAGGED_PUT, LENGTH.pack(len(key)), key, LENGTH.pack(len(data)), data))).digest()
     return sha256(_OPERATION_TAG + encode_operation(operation)).digest()
 
 
@@ -387,10 +391,20 @@ def why_invalid(transaction: Transaction, *, dimension: int | None = None) -> st
     if wrong is not None:
         return wrong
     for operation in transaction.operations:
-        wrong = why_operation_invalid(operation, dimension=dimension)
+        wrong = None if _is_good_put(operation) else why_operation_invalid(operation, dimension=dimension)
         if wrong is not None:
             return wrong
     return None
+
+
+def _is_good_put(operation: Operation) -> bool:
+    """Whether an operation is a put that nothing is wrong with, as most are."""
+    return (
+        type(operation) is Put
+        and 0 < len(key := operation.key) <= KEY_BYTES_MAX
+        and len(operation.data) <= VALUE_BYTES_MAX
+        and not key.startswith(RESERVED)
+    )
 
 
 def _why_reads_invalid(reads: tuple[ReadVersion, ...]) -> str | None:
@@ -411,8 +425,6 @@ def _why_reads_invalid(reads: tuple[ReadVersion, ...]) -> str | None:
 def why_operation_invalid(operation: Operation, *, dimension: int | None = None) -> str | None:
     """What is wrong with an operation whatever the state is."""
     key = affected_key(operation)
-    if type(operation) is Put and 0 < len(key) <= KEY_BYTES_MAX and len(operation.data) <= VALUE_BYTES_MAX:
-        return _why_key_reserved(key)
     wrong = _why_key_invalid(key)
     if wrong is not None:
         return wrong

@@ -74,6 +74,8 @@ class PersistFailed(Struct, frozen=True):
     """A ``Persist`` effect failed. Nothing of it is stored, and nothing more can be."""
 
     detail: str
+    may_pass: bool = False
+    """Whether it may pass by itself, as where another process holds the store or no majority of its nodes answers."""
 
 
 class Flushed(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Protocol
 from bobbin.errors import ResourceError
 from bobbin.interlace.effects import Persist
 from bobbin.interlace.events import Persisted, PersistFailed, Settled
+from bobbin.runtime.pair import failure
 
 
 class Ahead(Protocol):
@@ -85,7 +86,7 @@ class Storing:
             return Persisted(finish())
         except ResourceError as error:
             self.give_up()
-            return PersistFailed(str(error))
+            return failure(error)
 
     def give_up(self) -> None:
         """Finish nothing more: the machine has counted everything as lost that was on its way."""

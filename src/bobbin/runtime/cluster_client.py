@@ -8,7 +8,7 @@ when time is up is said to be so: ``OutcomeUnknown``.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,26 +21,23 @@ from bobbin.cluster.raft.effects import Why
 from bobbin.errors import BobbinError, PeerError, ResourceError, UsageError
 from bobbin.runtime import cluster_links
 from bobbin.runtime.cluster_certificate import Credentials
+from bobbin.runtime.cluster_connection import Connection
 from bobbin.runtime.cluster_links import Purpose
 from bobbin.runtime.cluster_members import KnownMembers
 from bobbin.runtime.cluster_requests import LOST, NOT_LEARNT, STOPPING, TIMED_OUT, TOO_FEW
-from bobbin.transport.base import EndedByPeer, TransportError
+from bobbin.transport.base import TransportError
 from bobbin.transport.flow import FlowStream
 from bobbin.wire.cluster import client as messages
 from bobbin.wire.cluster.client import Answer, Done, Joined, Rejected, Report, Request, Row, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome
-from bobbin.wire.cluster.frame import Deframer, frame
 from bobbin.wire.cluster.lace import LaceSettle, LaceWrite
 
 SECONDS: Final = 10.0
 """For a request with all its attempts."""
 ATTEMPT_SECONDS: Final = 2.0
 """For one attempt; then somebody else is asked."""
-_WATCH_SECONDS: Final = 0.25
 _PAUSE_SECONDS: Final = 0.05
 """Before the next attempt, where nobody leads for now."""
-_FRAME_BYTES: Final = 4 * 1024 * 1024
-_FRAME_REQUESTS: Final = 5_000
 _AGAIN: Final = frozenset(
     {
         Why.NOT_LEADER.value,
@@ -72,13 +69,6 @@ class OutcomeUnknown(ResourceError):
         self.why: Final = why
 
 
-class ClosedByNode(EndedByPeer):
-    """The node has ended the channel: it stops, or does not know who asks (then it does so each time)."""
-
-    def __init__(self) -> None:
-        super().__init__("the node has closed the channel")
-
-
 class NotAccepted(ResourceError):
     """The cluster has refused a request; nothing was changed."""
 
@@ -86,109 +76,6 @@ class NotAccepted(ResourceError):
         super().__init__(answer.text, retry=answer.why in _AGAIN)
         self.why: Final = answer.why
         self.leader: Final = answer.leader
-
-
-class _Connection:
-    """One channel to one node, with the requests that wait for answers on it."""
-
-    def __init__(self, stream: FlowStream, node: NodeId) -> None:
-        self.node: Final = node
-        self._stream: Final = stream
-        self._loop: Final = asyncio.get_running_loop()
-        self._number = 0
-        self._open: Final[dict[int, tuple[asyncio.Future[Answer], float]]] = {}
-        """By number; when each of them has waited for long enough."""
-        self._unsent: list[Request] = []
-        self._unsent_bytes = 0
-        self._is_lone = False
-        """Whether one request by itself was answered last: the next one need not wait for others of its turn."""
-        self._broken: TransportError | None = None
-        self._task: Final = self._loop.create_task(self._read())
-        self._watch: asyncio.TimerHandle = self._loop.call_later(_WATCH_SECONDS, self._expire)
-
-    @property
-    def is_open(self) -> bool:
-        return self._broken is None
-
-    def ask(self, make: Callable[[int], Request], deadline: float) -> asyncio.Future[Answer]:
-        """Send a request; its answer comes by the future, or ``TransportError``, about by then at the latest."""
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        if self._broken is not None:
-            future.set_exception(self._broken)
-            return future
-        request = make(self._number + 1)
-        # Here, where whoever asks hears of it; a frame has the requests of many.
-        messages.check_request(request)
-        size = messages.weight(request)
-        self._number += 1
-        self._open[self._number] = future, deadline
-        if not self._unsent and not self._is_lone:
-            self._loop.call_soon(self._flush)
-        self._unsent.append(request)
-        self._unsent_bytes += size
-        if self._is_lone or len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
-            self._is_lone = False
-            self._flush()
-        return future
-
-    async def close(self) -> None:
-        self._break(TransportError("this side has closed the channel", retry=False))
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        await self._stream.close()
-
-    def _flush(self) -> None:
-        requests, self._unsent, self._unsent_bytes = self._unsent, [], 0
-        if not requests or self._broken is not None:
-            return
-        try:
-            self._stream.outgoing.put(frame(messages.encode_requests(requests)))
-        except TransportError as error:
-            self._break(error)
-
-    async def _read(self) -> None:
-        deframer = Deframer()
-
-        def take(data: bytes) -> None:
-            deframer.feed(data)
-            for payload in deframer.drain():
-                answers = messages.decode_answers(payload)
-                for answer in answers:
-                    found = self._open.pop(answer.number, None)
-                    if found is not None and not found[0].done():
-                        found[0].set_result(answer)
-                self._is_lone = len(answers) == 1 and not self._open
-            if deframer.buffered:
-                deframer.drain()  # says if what follows is no frame
-
-        try:
-            await self._stream.pour(take)
-            self._break(ClosedByNode())
-        except TransportError as error:
-            self._break(error)
-        except PeerError as error:
-            self._break(TransportError(f"the node's answer is none: {error}", retry=True))
-        finally:
-            self._stream.abort()
-
-    def _break(self, error: TransportError) -> None:
-        if self._broken is None:
-            self._broken = ClosedByNode() if isinstance(error, EndedByPeer) else error
-        self._watch.cancel()
-        waiting = list(self._open.values())
-        self._open.clear()
-        for future, _ in waiting:
-            if not future.done():
-                future.set_exception(self._broken)
-
-    def _expire(self) -> None:
-        """Give up on what has waited for too long: one look now and then is cheaper than a timer for each."""
-        self._watch = self._loop.call_later(_WATCH_SECONDS, self._expire)
-        now = self._loop.time()
-        for number in [number for number, (_, deadline) in self._open.items() if deadline <= now]:
-            future, _ = self._open.pop(number)
-            if not future.done():
-                future.set_exception(TransportError("the node did not answer in time", retry=True))
 
 
 class _Session:
@@ -233,10 +120,12 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         socket: Path | None = None,
         here: NodeId = _HERE,
         seconds: float = SECONDS,
+        until: float | None = None,
     ) -> None:
         """By TLS with ``own`` credentials that the cluster knows, by the ``socket`` of a node of this machine, or both.
 
-        With both, the socket is asked first; ``here`` is the node whose socket it is. Made in an event loop.
+        With both, the socket is asked first; ``here`` is the node whose socket it is. Made in an event loop. Each
+        request has so many ``seconds``, and none goes on after ``until``, a time of the event loop.
         """
         if own is None and socket is None:
             raise UsageError("a client has credentials, or the socket of a node of this machine")
@@ -247,8 +136,9 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         self._own: Final = own
         self._socket: Final = socket
         self._seconds: Final = seconds
-        self._connections: Final[dict[NodeId | None, _Connection]] = {}
-        self._dialling: Final[dict[NodeId, asyncio.Task[_Connection]]] = {}
+        self._until: Final = until
+        self._connections: Final[dict[NodeId | None, Connection]] = {}
+        self._dialling: Final[dict[NodeId, asyncio.Task[Connection]]] = {}
         self._loop: Final = asyncio.get_running_loop()
         self._choice: NodeId | None = None
         """Whom to ask: who leads, as far as that was said."""
@@ -322,8 +212,10 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         return self._known
 
     async def transfer(self, target: NodeId) -> None:
-        """Hand leadership to another voter."""
-        await self._ask(Done, lambda number: messages.Transfer(number, target), is_repeatable=False)
+        """Hand leadership to another voter. Where that one does not take over in time, this is not tried again."""
+        await self._ask(
+            Done, lambda number: messages.Transfer(number, target), is_repeatable=False, final=frozenset({TIMED_OUT})
+        )
 
     async def add(
         self, certificate: bytes, address: str, operator: bytes = b"", *, wants_vote: bool = True
@@ -350,7 +242,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
         Waits until the new ones have caught up and enough of those who would vote then answer, or time is up.
         """
-        deadline = self._loop.time() + self._seconds
+        deadline = self._deadline()
         while True:
             try:
                 await self._ask(Done, lambda number: messages.Replace(number, tuple(additions), tuple(removals)))
@@ -373,7 +265,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
     async def propose(self, command: bytes) -> Index:
         """Have a command of a replicated lace committed; returns its place. It has a token, and may be sent again."""
-        deadline = self._loop.time() + self._seconds
+        deadline = self._deadline()
         doubt = ""
         while True:
             answer = await self._attempt(lambda number: LaceWrite(number, command), deadline)
@@ -399,8 +291,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
     async def _write(self, make: Callable[[bytes, int, int], Request]) -> Outcome:
         """Do a write once, whatever happens on the way."""
-        deadline = self._loop.time() + self._seconds
-        session = self._session or await self._open_session(Index(0))
+        deadline = self._deadline()
+        session = self._session or await self._open_session(Index(0), deadline)
         sequence, is_begun = await session.begin(), True
         doubt = ""
         try:
@@ -414,7 +306,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                         # Nothing was done under this number, nor can be any more.
                         session.end(sequence)
                         is_begun = False
-                        session = await self._open_session(Index(outcome.version))
+                        session = await self._open_session(Index(outcome.version), deadline)
                         sequence, is_begun = await session.begin(), True
                         continue
                     if outcome.kind in (Kind.FORGOTTEN, Kind.EXPIRED):
@@ -434,9 +326,14 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         anywhere: bool = False,
         node: NodeId | None = None,
         is_repeatable: bool = True,
+        final: Collection[str] = (),
+        deadline: float | None = None,
     ) -> T:
-        """Ask until there is an answer. ``node``: this one and no other. Else the leader, unless it is for anybody."""
-        deadline = self._loop.time() + self._seconds
+        """Ask until there is an answer. ``node``: this one and no other. Else the leader, unless it is for anybody.
+
+        ``final``: refusals after which it is not asked again.
+        """
+        deadline = self._deadline() if deadline is None else deadline
         doubt = ""
         unlearnt: Rejected | None = None
         while True:
@@ -446,6 +343,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             doubt = self._weigh(answer, doubt)
             if doubt and not is_repeatable:
                 raise OutcomeUnknown(doubt)
+            if isinstance(answer, Rejected) and answer.why in final:
+                raise NotAccepted(answer)
             if isinstance(answer, Rejected) and answer.why == NOT_LEARNT:
                 unlearnt = answer
             if node is not None and isinstance(answer, TransportError):
@@ -460,13 +359,14 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
     ) -> Answer | TransportError:
         """Ask once; what went wrong with the channel is an answer, too."""
         connection = self._connections.get(self._choice if node is None else node)
+        bound = min(deadline, self._loop.time() + ATTEMPT_SECONDS)
         try:
             if connection is None or not connection.is_open:
-                connection = await self._connect(node, anywhere=anywhere)
+                connection = await self._connect(node, bound, anywhere=anywhere)
         except TransportError as error:
             return _Unreached(error)
         try:
-            return await connection.ask(make, min(deadline, self._loop.time() + ATTEMPT_SECONDS))
+            return await connection.ask(make, bound)
         except TransportError as error:
             if not connection.is_open:
                 self._connections.pop(connection.node, None)
@@ -492,7 +392,19 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             case _:
                 raise PeerError("wrong-answer", f"a {type(answer).__name__} is no answer to this")
 
+    def _deadline(self) -> float:
+        """When a request that begins now is given up. Raises ``TransportError`` where it has no time at all."""
+        now = self._loop.time()
+        if self._until is None:
+            return now + self._seconds
+        if now >= self._until:
+            raise TransportError("time is up", retry=True)
+        return min(now + self._seconds, self._until)
+
     async def _pause(self, deadline: float, answer: Answer | TransportError, doubt: str) -> None:
+        """Before the next attempt. Raises what was heard last, or what is in doubt, where there is no time for one."""
+        if self._choice is None or isinstance(answer, TransportError):
+            await asyncio.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - self._loop.time())))
         if self._loop.time() >= deadline:
             if doubt:
                 raise OutcomeUnknown(doubt)
@@ -501,8 +413,6 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             if isinstance(answer, TransportError):
                 raise answer
             raise OutcomeUnknown("time is up")
-        if self._choice is None or isinstance(answer, TransportError):
-            await asyncio.sleep(_PAUSE_SECONDS)
 
     # ---- whom to ask ------------------------------------------------------------------------------------------------
 
@@ -517,8 +427,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         self._choice = None
         self._turn += 1
 
-    async def _connect(self, node: NodeId | None, *, anywhere: bool) -> _Connection:
-        """A channel to a node; to whoever is next, where none is named."""
+    async def _connect(self, node: NodeId | None, bound: float, *, anywhere: bool) -> Connection:
+        """A channel to a node; to whoever is next, where none is named. It goes on coming up when this gives up."""
         if node is None:
             node = self._choice
         if node is None:
@@ -531,7 +441,11 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             task = self._dialling[node] = self._loop.create_task(self._dial(node))
             task.add_done_callback(partial(self._dialled, node))
         try:
-            connection = await asyncio.shield(task)
+            async with asyncio.timeout_at(bound):
+                connection = await asyncio.shield(task)
+        except TimeoutError:
+            self._look_elsewhere()
+            raise TransportError(f"{self._place_of(node)}: no answer in time", retry=True) from None
         except TransportError:
             self._look_elsewhere()
             raise
@@ -539,17 +453,21 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             self._choice = node
         return connection
 
-    def _dialled(self, node: NodeId, task: "asyncio.Task[_Connection]") -> None:
+    def _dialled(self, node: NodeId, task: "asyncio.Task[Connection]") -> None:
         self._dialling.pop(node, None)
         # Whoever waited for it has gone, perhaps.
         task.cancelled() or task.exception()
+
+    def _place_of(self, node: NodeId) -> str:
+        member = self._known.directory.members.get(node)
+        return str(self._socket) if member is None else member.address
 
     def _places(self) -> list[NodeId]:
         members = list(self._known.directory.members)
         here = [] if self._socket is None else [self._here]
         return here + ([] if self._own is None else [node for node in members if node != self._here])
 
-    async def _dial(self, node: NodeId) -> _Connection:
+    async def _dial(self, node: NodeId) -> Connection:
         known = self._connections.get(node)
         if known is not None and known.is_open:
             return known
@@ -562,7 +480,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                 stream = await self._dial_member(node)
         else:
             stream = await self._dial_member(node)
-        connection = self._connections[node] = _Connection(stream, node)
+        connection = self._connections[node] = Connection(stream, node)
         return connection
 
     async def _dial_member(self, node: NodeId) -> FlowStream:
@@ -586,11 +504,11 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                     self._known = KnownMembers.decode(answer.members)
                     return
 
-    async def _open_session(self, since: Index) -> _Session:
+    async def _open_session(self, since: Index, deadline: float) -> _Session:
         """A new session, whose id tells of an index that has been applied."""
         async with self._opening:
             if self._session is None or (since and int.from_bytes(self._session.client[:8], "big") < since):
-                report = await self._ask(Report, messages.Status, anywhere=True)
+                report = await self._ask(Report, messages.Status, anywhere=True, deadline=deadline)
                 self._session = _Session(client_id(Index(max(since, report.applied_index)), secrets.token_bytes(8)))
             return self._session
 

@@ -37,7 +37,7 @@ QUICK_NS_MAX: Final = 2_000_000
 QUICK_IN_A_ROW: Final = 4
 """So many quick writes make a quick disk."""
 _SMALL_ENTRIES: Final = 8
-_SMALL_BYTES: Final = 16 * 1024
+_SMALL_BYTES: Final = 64 * 1024
 """What is written in the event loop at most: entries, and the bytes of one of them."""
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ rule of its own, stops and says why, and takes part in nothing from then on.
 """
 
 import asyncio
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -145,6 +146,8 @@ class ClusterNode:
         self.snapshots: Final = self._make_snapshots()
         self.gossip: Final = self._make_gossip(random, embedding, checking=checking)
         self._events: Final[deque[events.Event]] = deque()
+        self._unapplied: Final[deque[effects.Apply]] = deque()
+        """Committed, and to be applied when everything else is done that is at hand; empty between two feeds."""
         self._is_stepping = False
         self._wake: Final = Wake(partial(self.feed, events.Tick()))
         self._handlers: Final = self._make_handlers()
@@ -279,6 +282,7 @@ class ClusterNode:
         self._log.error("node-halted", node=self.node, detail=why)
         self.over.set_exception(Halted(why))
         self._events.clear()
+        self._unapplied.clear()
         self._wake.stop()
         self.gossip.stop()
         self._attached.follow()
@@ -297,23 +301,15 @@ class ClusterNode:
         if self._is_stepping:
             return
         self._is_stepping = True
-        machine, handlers, over = self.machine, self._handlers, self.over
+        machine, over, unapplied = self.machine, self.over, self._unapplied
         try:
-            while pending and not over.done():
-                persist: effects.Persist | None = None
-                for effect in machine.step(pending.popleft(), now_ns=monotonic_ns()):
-                    kind = type(effect)
-                    if kind is effects.Persist:
-                        assert isinstance(effect, effects.Persist)
-                        persist = effect
-                        continue
-                    if persist is not None and kind is not effects.Send:
-                        # What a step sends does not rest on what it persists: others may begin before our own disk.
-                        self.disk.persist(persist)
-                        persist = None
-                    handlers[kind](effect)
-                if persist is not None:
-                    self.disk.persist(persist)
+            while (pending or unapplied) and not over.done():
+                if pending:
+                    self._do(machine.step(pending.popleft(), now_ns=monotonic_ns()))
+                else:
+                    if machine.role is not Role.LEADER:
+                        os.sched_yield()
+                    self._apply(unapplied.popleft())
         except Exception as error:  # noqa: BLE001 -- whatever breaks here, its word is worth nothing any more
             if not isinstance(error, IntegrityError):
                 self._log.exception("node-crashed", node=self.node)
@@ -323,10 +319,41 @@ class ClusterNode:
         if self.state.changes != self._changes_seen:
             self._take_directory()
 
+    def _do(self, wanted: Sequence[Effect]) -> None:
+        """What one step wants, in its order, but for two things that others need not wait for.
+
+        What a step sends does not rest on what it persists, so others may begin before our own disk. And what was
+        committed is applied when everything else is done that is at hand: most often a follower hears of it together
+        with what it has to acknowledge, and many wait for that. Whatever comes after it in the order and is more than
+        writing, sending and a timer finds it applied.
+        """
+        handlers, unapplied = self._handlers, self._unapplied
+        persist: effects.Persist | None = None
+        for effect in wanted:
+            kind = type(effect)
+            if kind is effects.Persist:
+                assert isinstance(effect, effects.Persist)
+                persist = effect
+                continue
+            if kind is effects.Send:
+                handlers[kind](effect)
+                continue
+            if persist is not None:
+                self.disk.persist(persist)
+                persist = None
+            if kind is effects.Apply:
+                assert isinstance(effect, effects.Apply)
+                unapplied.append(effect)
+                continue
+            while unapplied and kind is not effects.WakeAt:
+                self._apply(unapplied.popleft())
+            handlers[kind](effect)
+        if persist is not None:
+            self.disk.persist(persist)
+
     def _make_handlers(self) -> dict[type[Effect], Callable[..., None]]:
         return {
             effects.Send: self._send,
-            effects.Apply: self._apply,
             effects.Accepted: self.requests.accepted,
             effects.Refused: self.requests.refused,
             effects.ReadReady: self.requests.read_ready,

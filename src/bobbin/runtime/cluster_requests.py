@@ -76,6 +76,8 @@ _TEXTS: Final = {
     Why.STORAGE: "the disk failed",
     Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
 }
+_UNCONFIRMED: Final = frozenset({ChainPending, ChainVerify, ChainRead, ChainBlocks, ChainHistory})
+"""Requests that a node may answer from what it has, without asking whether that is all."""
 _NOT_LEARNT_TEXT: Final = "this node has not yet learnt what is committed: it has heard no leader since it started"
 _LEADS_ALREADY: Final = "that node leads already"
 """Instead, where leadership is to go to whoever has it."""
@@ -236,7 +238,7 @@ class Requests:
                 raise AssertionError("the others are taken before")
 
     def _attend(self, port: Port, request: Request) -> None:
-        if _is_unconfirmed(request) and not self._core.has_learnt:
+        if type(request) in _UNCONFIRMED and not self._core.has_learnt and _is_unconfirmed(request):
             self._reject(port, request.number, NOT_LEARNT, _NOT_LEARNT_TEXT)
         elif not self._core.attend(port, request):
             self._reject(port, request.number, NOT_ALLOWED, "this cluster keeps nothing that knows such a request")
@@ -304,10 +306,10 @@ class Requests:
     def _gather(self) -> None:
         if not self._is_gathering:
             self._is_gathering = True
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self.hand_over)
 
-    def _hand_over(self) -> None:
-        """Everything of this turn goes to the machine."""
+    def hand_over(self) -> None:
+        """Everything of this turn goes to the machine: by itself when the turn is over, or when somebody says so."""
         self._is_gathering = False
         if self._commands:
             commands, writers = self._commands, self._writers
@@ -473,13 +475,7 @@ class Requests:
 
 def _is_unconfirmed(request: Request) -> bool:
     """Whether a node answers this from what it has, without asking whether that is all."""
-    match request:
-        case ChainPending() | ChainVerify():
-            return True
-        case ChainRead() | ChainBlocks() | ChainHistory():
-            return not request.linearizable
-        case _:
-            return False
+    return not (isinstance(request, ChainRead | ChainBlocks | ChainHistory) and request.linearizable)
 
 
 class Gathered:

@@ -2,9 +2,9 @@
 
 Healthy is a node whose process answers, whose thread for the store gets on, and whose store can be written. That is all
 that a restart could mend, so nothing else makes it ``failing``. A node that is healthy and does not do all that it is
-told to do is ``degraded``: a peer that is to be followed has no link, another process holds the store, or the files on
-disk are not in force. Peers are counted here and never named, since these words are also for those who may not know
-who the peers are.
+told to do is ``degraded``: a peer that is to be followed has no link, the store takes nothing for now (another process
+holds it, or no majority of its nodes answers), or the files on disk are not in force. Peers are counted here and never
+named, since these words are also for those who may not know who the peers are.
 """
 
 from collections import Counter
@@ -25,7 +25,9 @@ from bobbin.store.base import Store
 STUCK_SECONDS: Final = 60.0
 """A step that takes longer is not healthy."""
 FAILURE_SECONDS: Final = 60.0
-"""For how long a failure of the store is shown at least; a small write may go through where a large one does not."""
+"""For how long a failure of the store is shown; a small write may go through where a large one does not.
+
+One that may pass is over as soon as records have come or gone."""
 PROBE_SECONDS: Final = 60.0
 """How often the store is written to see whether it can be, while nothing is known to be wrong with it."""
 _KIND: Final = "health"
@@ -70,12 +72,26 @@ class Writable:
         self._clock: Final = clock
         self._tried_ns = clock()
         self._failure: tuple[int, str] | None = None
-        self.held: str | None = None
-        """What keeps it from being written for a time: as a rule another process."""
+        self._passing: tuple[int, str] | None = None
+        """A failure of a link that may pass. A probe that succeeds does not end it: it asks no majority of nodes."""
+        self._held: str | None = None
+        """What a probe has met that may pass."""
 
-    def note_failure(self, detail: str) -> None:
+    def note_failure(self, detail: str, *, may_pass: bool = False) -> None:
         """A link could not store what came."""
-        self._failure = self._clock(), detail
+        if may_pass:
+            self._passing = self._clock(), detail
+        else:
+            self._failure = self._clock(), detail
+
+    def note_success(self) -> None:
+        """Records have come or gone, by whoever's doing: what might pass has passed."""
+        self._passing = self._held = None
+
+    @property
+    def held(self) -> str | None:
+        """What keeps it from being written for a time: another process, or that no majority of its nodes answers."""
+        return self._held if self._passing is None else self._passing[1]
 
     @property
     def failure(self) -> str | None:
@@ -95,13 +111,18 @@ class Writable:
             return
         except ResourceError as error:
             if error.retry:
-                self.held = str(error)
+                self._held = str(error)
             else:
                 self._failure = self._clock(), str(error)
             return
-        self.held = None
-        if self._failure is not None and self._clock() - self._failure[0] >= FAILURE_SECONDS * SECOND_NS:
-            self._failure = None
+        self._held = None
+        self._failure = self._lasting(self._failure)
+        self._passing = self._lasting(self._passing)
+
+    def _lasting(self, failure: tuple[int, str] | None) -> tuple[int, str] | None:
+        """A failure, if it is still to be shown after a probe has gone through."""
+        is_over = failure is None or self._clock() - failure[0] >= FAILURE_SECONDS * SECOND_NS
+        return None if is_over else failure
 
 
 def judge(

@@ -66,7 +66,7 @@ class LinkBooks:
         """Where digests of what is offered were found, or why they were computed, where that was a question."""
         self.missing = 0
         self.missing_why: dict[str, int] = {}
-        self.store_failure: str | None = None
+        self.store_failure: PersistFailed | None = None
         """What the store said when it could not take what came."""
 
     def observe(self, event: Event, effects: tuple[Effect, ...]) -> None:
@@ -87,8 +87,8 @@ class LinkBooks:
                 stored = sum(one.fate is Fate.STORED for one in settled)
                 self.records_in += stored
                 self._meter.records.labels("in").inc(stored)
-            case PersistFailed(detail):
-                self.store_failure = detail
+            case PersistFailed():
+                self.store_failure = event
             case _:
                 pass
         for effect in effects:

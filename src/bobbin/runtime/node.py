@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from bobbin.errors import BobbinError, UsageError
+from bobbin.interlace.events import PersistFailed
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.interlace.reasons import Reason
 from bobbin.records import tai
@@ -39,6 +40,8 @@ from bobbin.wire.address import Address, Scheme
 from bobbin.wire.proof import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bobbin.store.base import Stat
 
 PAST_MAX: Final = 50
@@ -118,6 +121,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         """Where the roster is read from, as whoever reads it says."""
         self._asking: asyncio.Future[Stat] | None = None
         self._tidying: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._stopping: asyncio.Task[None] | None = None
 
     # ---- starting and stopping --------------------------------------------------------------------------------------
@@ -135,6 +139,7 @@ class Node(AbstractAsyncContextManager["Node"]):
     async def start(self) -> None:
         """Listen, and dial those who are followed. What cannot be listened on is raised, and nothing is served."""
         await self.serving.start()
+        self._unsubscribe = self.serving.wakes.subscribe(self._writable.note_success)
         try:
             await self._open_listeners(self.settings.listen, self.settings.links)
         except BaseException:
@@ -183,6 +188,7 @@ class Node(AbstractAsyncContextManager["Node"]):
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.wait({self._tidying})
+        self._unsubscribe()
         await self.serving.stop()
         await self._turn(self.serving.flush)
         await self.serving.steps.close()
@@ -255,7 +261,8 @@ class Node(AbstractAsyncContextManager["Node"]):
     def _enter(self, link: NodeLink, ended: Ended, remote: str) -> None:
         """A link is over: it goes into the books."""
         if ended.reason == Reason.STORE:
-            self._writable.note_failure(link.store_failure or ended.detail)
+            failure = link.store_failure or PersistFailed(ended.detail)
+            self._writable.note_failure(failure.detail, may_pass=failure.may_pass)
         if link.past is None:
             self._count_refusal(ended.reason, ended.detail, remote)
             return

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from bobbin.errors import PeerError
 from bobbin.interlace.config import Open
 from bobbin.interlace.effects import Effect, FixedPoint, Notify
-from bobbin.interlace.events import Event
+from bobbin.interlace.events import Event, PersistFailed
 from bobbin.interlace.limits import SECOND_NS
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.reasons import Reason
@@ -256,7 +256,7 @@ class NodeLink:
         self.end(Refusal.TOO_MANY_INTRODUCING, "others waited, and this stream had not said who it is")
 
     @property
-    def store_failure(self) -> str | None:
+    def store_failure(self) -> PersistFailed | None:
         return None if self._books is None else self._books.store_failure
 
     # ---- what is told of it -----------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from bobbin.interlace.messages import Message, Transfer
 from bobbin.interlace.reasons import LimitReached
 from bobbin.interlace.result import Result
 from bobbin.interlace.state import Awaits
+from bobbin.store.base import FullStore
 
 
 class Performer(Protocol):
@@ -73,7 +74,12 @@ def persist(performer: Performer, effect: Persist) -> Persisted | PersistFailed:
     try:
         return Persisted(performer.persist(effect))
     except ResourceError as error:
-        return PersistFailed(str(error))
+        return failure(error)
+
+
+def failure(error: ResourceError) -> PersistFailed:
+    """What the machine hears of a store that has failed. Space does not come by itself, though another try may do."""
+    return PersistFailed(str(error), may_pass=error.retry and not isinstance(error, FullStore))
 
 
 class DirectChannel:

@@ -390,6 +390,8 @@ class ShardDriver(Attachment):
         commits, self._commits = self._commits, []
         if self._leader is not None and commits:
             self._step(self._leader, events.Commits(tuple(commits)))
+            # They have come together already: nothing that comes later in this turn would share their blocks.
+            self.host.requests.hand_over()
 
     def _is_too_large(self, port: Port, number: int, tx: TxId, what: object, counted: str = "") -> bool:
         """Whether the log would not take it; then whoever asks is told. A block needs room for more than that.

@@ -10,7 +10,7 @@ still not known when time is up is said to be so (``OutcomeUnknown``).
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random, SystemRandom
 from time import time_ns
@@ -42,7 +42,7 @@ from bobbin.cluster.operations import (
     storage_key,
 )
 from bobbin.cluster.shard.placing import shard_of
-from bobbin.cluster.transactions.names import TX_ID_BYTES, ShardId, TxId, tx_id
+from bobbin.cluster.transactions.names import CHANCE_BYTES, TX_ID_BYTES, ShardId, TxId, tx_id
 from bobbin.cluster.transactions.phases import Ended
 from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
@@ -73,6 +73,8 @@ SECONDS: Final = 10.0
 TIMEOUT_MS: Final = 5_000
 """For the votes of a transaction over several shards."""
 TRIES_MAX: Final = 50
+_DRAWN: Final = 128
+"""Ids for which there is chance at hand."""
 _PAUSE_SECONDS: Final = 0.01
 _PAUSE_SECONDS_MAX: Final = 1.0
 _REFUSABLE: Final = (Update, CompareAndSwap, CounterAdd, SetAdd, VectorAdd, Average, TableUpdate)
@@ -271,6 +273,14 @@ class Workspace:
             raise UsageError(f"the workspace is {self.state.value}")
 
 
+def _chances() -> Iterator[bytes]:
+    """Eight bytes by chance, again and again. To ask the system for many at a time costs little more than for eight."""
+    while True:
+        drawn = secrets.token_bytes(_DRAWN * CHANCE_BYTES)
+        for at in range(0, len(drawn), CHANCE_BYTES):
+            yield drawn[at : at + CHANCE_BYTES]
+
+
 def _keep(fetched: _Fetched, key: bytes, found: ChainItems) -> None:
     (item,) = found.items
     fetched.items[key] = None if item.value is None else Item(key, item.value, item.version, Holds(item.holds))
@@ -297,6 +307,7 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         self._clients: Final = tuple(shards)
         self._seconds: Final = seconds
         self._random: Final = SystemRandom() if random is None else random
+        self._chances: Final = _chances()
         self._loop: Final = asyncio.get_running_loop()
         self._seen: Final[dict[ShardId, tuple[int, int]]] = {}
         """Of each shard: the last height that was heard of, and from where ids are made."""
@@ -413,7 +424,7 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         home, first = parts[0]
         if not first.operations:
             home, first = next(((shard, part) for shard, part in parts if part.operations), parts[0])
-        tx = tx_id(self._seen[home][1], secrets.token_bytes(8))
+        tx = tx_id(self._seen[home][1], next(self._chances))
         if len(parts) > 1:
             named = tuple((shard, structs.replace(part, id=tx)) for shard, part in parts)
             answer = await self._settle(home, lambda number: ChainBegin(number, tx, named, TIMEOUT_MS))

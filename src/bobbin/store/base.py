@@ -49,6 +49,13 @@ class StoreError(ResourceError):
     """The store cannot do its work. What was acknowledged before is intact."""
 
 
+class FullStore(StoreError):
+    """There is no space left. It may be tried again when somebody has made some."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry=True)
+
+
 class DamagedStore(StoreError):
     """Something in the store is not what was put there. ``check`` says what; nothing is repaired by itself."""
 

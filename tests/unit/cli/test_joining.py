@@ -11,7 +11,8 @@ from bobbin.cluster.raft.effects import Why
 from bobbin.config.cluster import NewNode, create_cluster, prepare
 from bobbin.errors import ResourceError
 from bobbin.runtime import cluster_links
-from bobbin.runtime.cluster_client import ClosedByNode, ClusterClient, NotAccepted
+from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
+from bobbin.runtime.cluster_connection import ClosedByNode
 from bobbin.transport.base import EndedByPeer
 from bobbin.wire.cluster.client import Rejected
 from tests.support.clusters import free_ports, served_folder, until

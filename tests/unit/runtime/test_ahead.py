@@ -242,7 +242,7 @@ def test_what_is_given_up_counts_no_more() -> None:
     storing = Storing(checking, lambda: None)
     for one in records(3):
         assert storing.begin(_persist([one]))
-    assert isinstance(storing.finish(), PersistFailed)
+    assert storing.finish() == PersistFailed("a worker process was killed", may_pass=True)
     assert storing.size == 0
 
 

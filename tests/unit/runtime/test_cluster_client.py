@@ -5,32 +5,25 @@ import select
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 from unittest.mock import AsyncMock
 
 import pytest
 
 from bobbin.cluster.key_value import SESSION_WINDOW, Kind, Outcome
-from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.effects import Role
 from bobbin.errors import UsageError
 from bobbin.runtime.cluster_client import (
-    ClosedByNode,
     ClusterClient,
     NotAccepted,
     OutcomeUnknown,
-    _Connection,
     _Session,
 )
+from bobbin.runtime.cluster_connection import ClosedByNode
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.transport.base import TransportError
-from bobbin.wire.cluster.client import Done, Get, Value, decode_requests, encode_answers
+from bobbin.wire.cluster.client import Done
 from bobbin.wire.cluster.commands import encode_outcome
-from bobbin.wire.cluster.frame import Deframer, frame
 from tests.support.clusters import OPERATOR, Nodes, cluster, until
-
-if TYPE_CHECKING:
-    from bobbin.transport.flow import FlowStream
 
 
 def _run(tmp_path: Path, count: int, story: Callable[[Nodes], Awaitable[None]]) -> None:
@@ -61,59 +54,6 @@ def test_keys_are_written_compared_read_and_listed(tmp_path: Path) -> None:
                 await client.put(b"", b"")
 
     _run(tmp_path, 1, story)
-
-
-class _Silent:
-    """A channel that takes frames and answers what it is told to."""
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-        self.outgoing = self
-        self._take: Callable[[bytes], None] = lambda _: None
-
-    def answer(self, answers: list[Value]) -> None:
-        self._take(frame(encode_answers(answers)))
-
-    def put(self, data: bytes) -> None:
-        self.frames.append(data)
-
-    async def pour(self, take: Callable[[bytes], None]) -> None:
-        self._take = take
-        await asyncio.Event().wait()
-
-    async def close(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-
-async def _sent(silent: _Silent, connection: _Connection, count: int) -> list[int]:
-    """How many requests each frame has that leaves when so many are made in one turn."""
-    silent.frames.clear()
-    asked = [connection.ask(lambda number: Get(number, b"key"), deadline=1e9) for _ in range(count)]
-    await asyncio.sleep(0)
-    deframer = Deframer()
-    deframer.feed(b"".join(silent.frames))
-    numbers = [[request.number for request in decode_requests(payload)] for payload in deframer.drain()]
-    silent.answer([Value(number, b"value", 1, 1) for some in numbers for number in some])
-    await asyncio.gather(*asked)
-    return [len(some) for some in numbers]
-
-
-def test_requests_of_one_turn_travel_together_also_when_nothing_is_under_way() -> None:
-    """If one went ahead alone, the others would wait until a write of its own is durable."""
-
-    async def story() -> None:
-        silent = _Silent()
-        connection = _Connection(cast("FlowStream", silent), NodeId("n1"))
-        await asyncio.sleep(0)
-        for count in (3, 3, 1):
-            assert await _sent(silent, connection, count) == [count]
-        # After one that was alone, the next is expected to be, and leaves without waiting for its turn to end.
-        assert await _sent(silent, connection, 3) == [1, 2]
-        assert await _sent(silent, connection, 3) == [3]
-        await connection.close()
-
-    asyncio.run(story())
 
 
 def test_a_scan_goes_on_from_page_to_page(tmp_path: Path) -> None:

@@ -132,3 +132,37 @@ def test_a_store_that_another_process_holds_is_no_broken_one(tmp_path: Path, mon
         assert _health(writable).condition is Condition.OK, "a node that has stopped has not failed"
 
     _with_store(tmp_path, scene)
+
+
+def test_a_failure_that_may_pass_is_over_when_something_was_stored(tmp_path: Path) -> None:
+    async def scene(store: Store, steps: Steps, writable: Writable, clock: _Clock) -> None:
+        del store, steps
+        writable.note_failure("no majority answers", may_pass=True)
+        passing = _health(writable)
+        assert passing.condition is Condition.DEGRADED
+        assert passing.text == "the store cannot be written now: no majority answers"
+        await writable.look()
+        assert _health(writable) == passing, "the few bytes of a probe go through no log, so they prove little"
+        writable.note_success()
+        assert _health(writable).condition is Condition.OK
+        writable.note_failure("no majority answers", may_pass=True)
+        clock.forward(FAILURE_SECONDS)
+        await writable.look()
+        assert _health(writable).condition is Condition.OK, "nobody has met it again"
+
+    _with_store(tmp_path, scene)
+
+
+def test_what_does_not_pass_is_not_over_since_something_else_was_stored(tmp_path: Path) -> None:
+    async def scene(store: Store, steps: Steps, writable: Writable, clock: _Clock) -> None:
+        del store, steps, clock
+        writable.note_failure("disk full")
+        writable.note_failure("no majority answers", may_pass=True)
+        assert _health(writable).reasons == (
+            "the store failed: disk full",
+            "the store cannot be written now: no majority answers",
+        )
+        writable.note_success()
+        assert _health(writable) == Health(condition=Condition.FAILING, reasons=("the store failed: disk full",))
+
+    _with_store(tmp_path, scene)

@@ -98,7 +98,7 @@ def test_a_store_that_fails_is_remembered() -> None:
     books, pair, _ = _meet(Watched(), Watched())
     pair.settle()
     books.observe(PersistFailed("the disk is full"), ())
-    assert books.store_failure == "the disk is full"
+    assert books.store_failure == PersistFailed("the disk is full", may_pass=False)
 
 
 def test_a_link_that_is_lost_leaves_its_books_as_they_were() -> None:

@@ -14,12 +14,13 @@ from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.reasons import Reason
 from bobbin.runtime import node_link
 from bobbin.runtime.admission import Refusal
+from bobbin.runtime.health import Condition, Health
 from bobbin.runtime.introduction import NotIntroduced
 from bobbin.runtime.introduction import Refusal as IntroductionRefusal
 from bobbin.runtime.node_settings import LinkBounds, NodeSettings
 from bobbin.runtime.roster import ANONYMOUS, Roster
 from bobbin.runtime.status import End, LinkState
-from bobbin.store.base import StoreError
+from bobbin.store.base import FullStore, StoreError
 from bobbin.wire.greeting import encode_preface
 from tests.support.byte_streams import FAR
 from tests.support.exchanges import record, records
@@ -166,7 +167,7 @@ def test_a_store_that_cannot_take_more_ends_the_link_and_keeps_what_it_has(
         whole = running.store.put_records
 
         def full(*_: object, **__: object) -> None:
-            raise StoreError("cannot write: database or disk is full", retry=True)
+            raise FullStore("cannot write: database or disk is full")
 
         monkeypatch.setattr(running.store, "put_records", full)
         second = Client(tmp_path / "second", _BOB)
@@ -186,6 +187,35 @@ def test_a_store_that_cannot_take_more_ends_the_link_and_keeps_what_it_has(
         assert await running.have(record(10).hash)
         for client in (first, second, third):
             client.close()
+
+    _with_node(tmp_path, scene)
+
+
+def test_a_store_that_takes_nothing_for_now_is_degraded_until_something_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a replicated lace without a majority: nothing that a restart would mend."""
+
+    async def scene(running: Running) -> None:
+        whole = running.store.put_records
+
+        def alone(*_: object, **__: object) -> None:
+            raise StoreError("no majority answers", retry=True)
+
+        monkeypatch.setattr(running.store, "put_records", alone)
+        client = Client(tmp_path / "bob", _BOB)
+        client.store.put_records(records(2))
+        assert (await client.run(running.open())).reason is Reason.PEER_STORE
+        await until(lambda: not running.node._links)
+        expected = Health(
+            condition=Condition.DEGRADED, reasons=("the store cannot be written now: no majority answers",)
+        )
+        assert running.node.health == expected
+        assert running.node.health.is_healthy
+        monkeypatch.setattr(running.store, "put_records", whole)
+        await running.put(records(1, first=10))
+        await until(lambda: running.node.health.condition is Condition.OK)
+        client.close()
 
     _with_node(tmp_path, scene)
 

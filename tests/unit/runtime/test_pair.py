@@ -7,13 +7,23 @@ import pytest
 from bobbin.errors import ResourceError
 from bobbin.interlace.config import Open
 from bobbin.interlace.effects import Ended, Persist, SaveCursor
-from bobbin.interlace.events import Cancelled, LinkClosed, Received, Settled, Started, Undecodable, Unsendable
+from bobbin.interlace.events import (
+    Cancelled,
+    LinkClosed,
+    PersistFailed,
+    Received,
+    Settled,
+    Started,
+    Undecodable,
+    Unsendable,
+)
 from bobbin.interlace.limits import Service
 from bobbin.interlace.machine import InterlaceMachine
 from bobbin.interlace.messages import Advertise, Message, Request, Transfer
 from bobbin.interlace.reasons import LimitReached, Reason
 from bobbin.interlace.state import Awaits, Phase
-from bobbin.runtime.pair import Channel, DirectChannel, Pair, Side
+from bobbin.runtime.pair import Channel, DirectChannel, Pair, Side, failure
+from bobbin.store.base import FullStore, StoreError
 from tests.support.exchanges import Meeting, SetClock, Watched, config, hashes, meet, record, records
 
 
@@ -199,6 +209,19 @@ def test_a_store_that_fails_ends_the_exchange_with_what_was_moved_before() -> No
     assert result.deferred == hashes(some)
     assert other.reason is Reason.LINK_LOST
     assert not meeting.here.records
+
+
+@pytest.mark.parametrize(
+    ("error", "may_pass"),
+    [
+        (ResourceError("no majority answers", retry=True), True),
+        (StoreError("another process writes", retry=True), True),
+        (FullStore("no space"), False),
+        (ResourceError("no disk", retry=False), False),
+    ],
+)
+def test_space_does_not_come_by_itself(error: ResourceError, may_pass: bool) -> None:  # noqa: FBT001
+    assert failure(error) == PersistFailed(str(error), may_pass=may_pass)
 
 
 def test_a_cursor_that_could_not_be_kept_is_not_claimed() -> None:

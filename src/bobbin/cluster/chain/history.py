@@ -40,6 +40,11 @@ class History:
             else:
                 heights[name] = [known, height]
 
+    def newest(self, name: bytes) -> int:
+        """Where a key was touched last; 0 for nowhere."""
+        known = self._heights.get(name, 0)
+        return known if isinstance(known, int) else known[-1]
+
     def heights(self, name: bytes) -> Sequence[int]:
         """Where a key was touched."""
         known = self._heights.get(name, ())

@@ -6,7 +6,7 @@ draft that is merged for it, and a draft is merged only if it is of this very bl
 costs follows from the block and not from the store.
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -71,7 +71,15 @@ class _Link(Struct, frozen=True, gc=False):
 class Ledger:
     """Blocks from genesis on, and what they have made of the store."""
 
-    def __init__(self, *, config: ChainConfig, keep_heights: int = KEEP_HEIGHTS, keep_bytes: int = KEEP_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        config: ChainConfig,
+        keep_heights: int = KEEP_HEIGHTS,
+        keep_bytes: int = KEEP_BYTES,
+        trees: Callable[[], ContentTree] = ContentTree,
+    ) -> None:
+        """``trees`` makes an empty tree over what keys hold: this one in Python, or one that is as good and faster."""
         self.config: Final = config
         self.codebook: GlobalCodebook = EMPTY
         self.correction = ""
@@ -82,7 +90,8 @@ class Ledger:
         first = genesis(self._dimension)
         self._links = [_Link(first, header_hash(first.header))]
         self._versions = Versions(keep_heights=keep_heights, keep_bytes=keep_bytes)
-        self._tree = ContentTree()
+        self._new_tree: Final = trees
+        self._tree = trees()
         self._history = History()
         self._vectors = BlockVectors(self._dimension)
         self._codebook_hash = _hash_of(self.codebook)
@@ -158,6 +167,10 @@ class Ledger:
         """The blocks with operations on a key, affected or storage, ascending."""
         return self._history.heights(key)
 
+    def touched_at(self, key: bytes) -> int:
+        """The newest block with an operation on a key, affected or storage; 0 for none."""
+        return self._history.newest(key)
+
     def history(self, key: bytes) -> list[Touch]:
         """Every operation on a key, affected or storage, in order."""
         found: list[Touch] = []
@@ -192,6 +205,9 @@ class Ledger:
         height = self.height if below is None else below.height
         if bounded and not promised and len(transaction.operations) > self.config.max_transactions:
             return self._too_long
+        malformed = self._malformed(transaction)
+        if malformed is not None:
+            return malformed
         overlay = Overlay(self._versions, below, 0)
         return self._clash(overlay, transaction, height, self._floor_at(height), promised=promised)
 
@@ -203,8 +219,11 @@ class Ledger:
         timestamp_ms: int,
         on: Draft | None = None,
         promised: Container[bytes] = (),
+        are_valid: bool = False,
     ) -> Draft:
         """A block of those that may commit, in the order given; the others are its ``clashes``.
+
+        ``are_valid``: whoever asks has looked already whether they make sense, whatever the state is.
 
         Nothing is changed. It stands on the tip, or on another draft that does. A time before that of the block below
         is raised to it. A promised part goes in however long it is, alone if it is longer than this node's blocks.
@@ -219,13 +238,12 @@ class Ledger:
         floor = self._floor_at(before.height)
         ids: set[bytes] = set()
         for place, one in enumerate(transactions):
-            is_promised, count = one.id in promised, len(one.operations)
-            clash = self._clash(overlay, one, before.height, floor, promised=is_promised)
-            if clash is None and count > self.config.max_transactions and not is_promised:
-                clash = self._too_long
-            is_alone = is_promised and not taken
-            if clash is None and ((count > room and not is_alone) or len(taken) == TRANSACTIONS_MAX):
-                clash = Clash(ClashKind.NO_ROOM, "the block is full")
+            is_promised = one.id in promised
+            clash = None if are_valid else self._malformed(one)
+            if clash is None:
+                clash = self._clash(overlay, one, before.height, floor, promised=is_promised)
+            if clash is None:
+                clash = self._why_no_room(one, room, taken, is_promised=is_promised)
             if clash is None and one.id in ids:
                 clash = Clash(ClashKind.MALFORMED, "a transaction comes twice in one block")
             if clash is not None:
@@ -317,6 +335,18 @@ class Ledger:
             raise ChainError("the draft below stands on nothing any more: another block came first")
         return on
 
+    def _why_no_room(
+        self, transaction: Transaction, room: int, taken: Sequence[Transaction], *, is_promised: bool
+    ) -> Clash | None:
+        """Why a transaction does not fit into a block that has room for so many operations more."""
+        count = len(transaction.operations)
+        if count <= room and len(taken) < TRANSACTIONS_MAX:
+            return None
+        if count > self.config.max_transactions and not is_promised:
+            return self._too_long
+        is_alone = is_promised and not taken
+        return None if is_alone else Clash(ClashKind.NO_ROOM, "the block is full")
+
     @property
     def _too_long(self) -> Clash:
         return Clash(ClashKind.MALFORMED, f"over {self.config.max_transactions} operations, the most of one block")
@@ -325,12 +355,13 @@ class Ledger:
         """Where a transaction of the next block may have begun, if the chain is at this height then."""
         return max(self.floor, height - self._keep_heights)
 
+    def _malformed(self, transaction: Transaction) -> Clash | None:
+        wrong = why_invalid(transaction, dimension=self._dimension)
+        return None if wrong is None else Clash(ClashKind.MALFORMED, wrong)
+
     def _clash(
         self, overlay: Overlay, transaction: Transaction, height: int, floor: int, *, promised: bool
     ) -> Clash | None:
-        wrong = why_invalid(transaction, dimension=self._dimension)
-        if wrong is not None:
-            return Clash(ClashKind.MALFORMED, wrong)
         reads = transaction.reads
         if transaction.since > height or (reads and any(read.version > height for read in reads)):
             return Clash(ClashKind.AHEAD, "it began at a height, or has read one, that is not here yet")
@@ -415,7 +446,7 @@ class Ledger:
             keep_heights=self._keep_heights,
             keep_bytes=self._keep_bytes,
         )
-        tree = ContentTree()
+        tree = self._new_tree()
         tree.update((key, content_of(key, held)) for key, held in versions.contents())
         if tree.top != (found.blocks[-1].block.header.state_root if found.blocks else ZERO):
             raise IntegrityError("the keys of the snapshot do not make the state root of its last block")

@@ -68,6 +68,18 @@ class Flight(Struct, frozen=True):
     aboard: tuple[Waiting, ...]
 
 
+class _Standing(Struct, frozen=True):
+    """What transactions that come together find; it is looked at once for all of them."""
+
+    height: int
+    floor: int
+    newest_id: int
+    has_parts: bool
+    """Whether any transaction over several shards is, or was, known here."""
+    deadline_ms: int
+    """By when each of them has to have found its keys free."""
+
+
 class Committing:
     """Blocks of one leader."""
 
@@ -103,23 +115,35 @@ class Committing:
 
     def commit(self, event: Commit) -> None:
         """A client wants a transaction of this shard alone."""
-        self._take(event)
+        self._take(event, self._standing())
         self.flush()
 
     def commit_all(self, events: Sequence[Commit]) -> None:
         """Many clients want one each. None of them goes alone because it came first."""
+        standing = self._standing()
         for event in events:
-            self._take(event)
+            self._take(event, standing)
         self.flush()
 
-    def _take(self, event: Commit) -> None:
+    def _standing(self) -> "_Standing":
+        shard, locks = self._leading.shard, self._leading.locks
+        participant, ledger = shard.participant, shard.ledger
+        return _Standing(
+            height=ledger.height,
+            floor=ledger.floor,
+            newest_id=shard.newest_id,
+            has_parts=bool(participant.promises or participant.has_ended or len(locks) or len(locks.waits)),
+            deadline_ms=self._leading.now_ms + self._leading.config.prepare_timeout_ms,
+        )
+
+    def _take(self, event: Commit, standing: "_Standing") -> None:
         leading, transaction, request = self._leading, event.transaction, event.request
         tx = TxId(transaction.id)
         known = self._aboard.get(tx) or self._waiting.get(tx)
         if known is not None:
             self._join(known, event)
             return
-        refused = self._why_refused(transaction)
+        refused = self._why_refused(transaction, standing)
         if refused is not None:
             ended, reason = refused
             leading.answer(request, ended, tx, reason)
@@ -135,8 +159,7 @@ class Committing:
         if len(self._waiting) >= WAITING_MAX:
             leading.answer(request, Ended.BUSY, tx, f"{WAITING_MAX} transactions wait for a block")
             return
-        deadline_ms = leading.now_ms + leading.config.prepare_timeout_ms
-        waiting = self._waiting[tx] = Waiting(transaction, is_part=False, deadline_ms=deadline_ms)
+        waiting = self._waiting[tx] = Waiting(transaction, is_part=False, deadline_ms=standing.deadline_ms)
         waiting.requests.append(request)
 
     def _join(self, known: Waiting, event: Commit) -> None:
@@ -153,7 +176,7 @@ class Committing:
         known = self._waiting.get(tx) or self._aboard.get(tx)
         return known is not None and not known.is_part
 
-    def _why_refused(self, transaction: Transaction) -> tuple[Ended, str] | None:
+    def _why_refused(self, transaction: Transaction, standing: "_Standing") -> tuple[Ended, str] | None:
         leading = self._leading
         shard = leading.shard
         wrong = why_transaction_refused(
@@ -166,20 +189,24 @@ class Committing:
             return Ended.REFUSED, f"a block has at most {shard.config.max_transactions} operations"
         if shard.committed_at(tx) is not None:
             return None
-        participant, locks = shard.participant, leading.locks
-        is_part = tx in participant.promises or locks.count(tx) > 0 or tx in locks.waits.edges
-        if is_part or participant.ended(tx) is not None:
+        if standing.has_parts and self._is_of_part(tx):
             return Ended.REFUSED, "a transaction over several shards has this id"
-        height, floor = shard.ledger.height, shard.ledger.floor
+        height, floor = standing.height, standing.floor
         made, seen = since_of(tx), transaction.since
         if made < floor or seen < floor:
             return Ended.FORGOTTEN, f"it began below height {floor}, and what was committed up to there is forgotten"
         if transaction.reads:
             seen = max(seen, *[read.version for read in transaction.reads])
-        if seen > height or (made > height and made > shard.newest_id):
+        if seen > height or (made > height and made > standing.newest_id):
             # A leader that has been replaced without knowing it may be behind its clients.
             return Ended.BUSY, f"it began above height {height}, which is all that this leader knows of"
         return None
+
+    def _is_of_part(self, tx: TxId) -> bool:
+        """Whether a part of a transaction over several shards has this id."""
+        participant, locks = self._leading.shard.participant, self._leading.locks
+        is_open = tx in participant.promises or locks.count(tx) > 0 or tx in locks.waits.edges
+        return is_open or participant.ended(tx) is not None
 
     def commit_part(self, part: Transaction) -> None:
         """A promised part was decided to be committed; heard again when it is in the applied state."""
@@ -327,6 +354,7 @@ class Committing:
             timestamp_ms=leading.wall_ms,
             on=self._tail,
             promised=shard.participant.promises,
+            are_valid=True,
         )
         clashing = dict(draft.clashes)
         for at, clash in clashing.items():

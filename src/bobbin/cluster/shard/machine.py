@@ -13,7 +13,7 @@ block, word for word as it was promised, and unlocked by the same command that d
 merged when their block comes; without them the same is worked out again, so that nothing rests on their being there.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Protocol, TypeAlias, assert_never
 
@@ -84,14 +84,18 @@ class Codec(Protocol):
 class Shard:
     """A ``StateMachine``."""
 
-    def __init__(self, codec: Codec, *, shard: ShardId, config: ChainConfig) -> None:
+    def __init__(
+        self, codec: Codec, *, shard: ShardId, config: ChainConfig, trees: Callable[[], ContentTree] = ContentTree
+    ) -> None:
+        """``trees``: as for a ``Ledger``."""
         self.shard: Final = shard
         self.config: Final = config
-        self.ledger = Ledger(config=config)
+        self.ledger = Ledger(config=config, trees=trees)
         self.participant = Participant()
         self.recovery = TxRecoveryState()
         """What this shard's coordinator has written down."""
         self._codec: Final = codec
+        self._trees: Final = trees
         self._thresholds: Final = Thresholds(conflicting=config.conflict_threshold)
         self._finished: dict[TxId, int] = {}
         """The transactions of all blocks above ``_forgotten``, with their heights."""
@@ -161,14 +165,18 @@ class Shard:
 
     def _why_not_in_block(self, transactions: Sequence[Transaction]) -> str | None:
         promises, height, locks = self.participant.promises, self.ledger.height, self.participant.locks
+        finished, floor, is_plain = self._finished, self.ledger.floor, not self.participant.has_ended
         for transaction in transactions:
             tx = TxId(transaction.id)
-            promise = promises.get(tx)
+            promise = promises.get(tx) if promises else None
             if promise is not None:
                 if promise.message.part != transaction:
                     return "not the part that was promised"
                 continue
-            wrong = self.why_not_local(tx)
+            if is_plain and tx not in finished and floor <= since_of(tx) <= height:
+                wrong = None  # as it is with most, and as ``why_not_local`` would find
+            else:
+                wrong = self.why_not_local(tx)
             if wrong is not None:
                 return wrong
             if transaction.since > height:
@@ -259,12 +267,18 @@ class Shard:
 
         ``own``: the ``kinds`` of the transaction.
         """
-        if transaction.since < self.ledger.floor:
+        ledger, since = self.ledger, transaction.since
+        if since < ledger.floor:
             return None  # It is too old, which the chain says.
+        for key in own:
+            if ledger.touched_at(key) > since:
+                break
+        else:
+            return None  # as for most
         return find_rival(
             transaction,
             own,
-            self.ledger.heights_of,
+            ledger.heights_of,
             self._block,
             self.vector,
             dimension=self.config.embedding_dimension,
@@ -399,7 +413,7 @@ class Shard:
         """Become what a capture wrote down, or raise ``IntegrityError`` and stay as it was."""
         groups = _Groups(entries, self._codec)
         _check_head(list(groups.take(HEAD_TAGS)), self.shard)
-        ledger = Ledger(config=self.config)
+        ledger = Ledger(config=self.config, trees=self._trees)
         ledger.restore(self._codec.chain, groups.take_raw(CHAIN_TAGS))
         participant = Participant()
         participant.restore(found for found in groups.take(PART_TAGS) if isinstance(found, ParticipantEntry))

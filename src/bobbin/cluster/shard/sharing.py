@@ -59,12 +59,16 @@ class Sharing(Generic[T]):
 
     def in_the_way_of(self, one: Touching) -> list[T]:
         """Those that touch a key of this one, and not all in the same commutative way; each once."""
+        others, adding = self._others, self._adding
+        kinds = one.kinds
+        if not adding and others.keys().isdisjoint(kinds):
+            return []  # as for most
         found: dict[TxId, T] = {}
-        for key, tag in one.kinds.items():
-            if key in self._others:
-                found |= self._others[key]
-            if key in self._adding:
-                for kind, there in self._adding[key].items():
+        for key, tag in kinds.items():
+            if key in others:
+                found |= others[key]
+            if key in adding:
+                for kind, there in adding[key].items():
                     if kind != tag:
                         found |= there
         return list(found.values())

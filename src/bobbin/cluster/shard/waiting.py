@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _MOVING: Final = frozenset({Embed, VectorAdd, Average})
 """Operations whose changes of vectors are merged in the header of a block."""
+_AROUND: Final = 16
+"""About so many bytes come to each read and operation in the log."""
 
 
 class Waiting:
@@ -43,12 +45,20 @@ class Waiting:
         self.tries = 0
         self.is_held = False
         """Something under way is in its way: wait until that has landed."""
-        self.kinds: Final = kinds(transaction)
-        self.writes: Final = kinds_of_writes(transaction.operations)
-        """By storage key, as ``kinds`` is by affected key."""
-        self.moves_vectors: Final = moves_vectors(transaction)
-        self.size = size_of(transaction)
         self.delta: DeltaVector | None = None
+        operations = transaction.operations
+        if len(operations) == 1 and type(operations[0]) is Put and not transaction.reads:
+            # Most are so, and all of this is at hand then.
+            put = operations[0]
+            self.kinds = self.writes = {put.key: 0}
+            self.moves_vectors = False
+            self.size = len(put.key) + len(put.data) + _AROUND
+            return
+        self.kinds = kinds(transaction)
+        self.writes = kinds_of_writes(operations)
+        """By storage key, as ``kinds`` is by affected key."""
+        self.moves_vectors = moves_vectors(transaction)
+        self.size = size_of(transaction)
 
 
 def moves_vectors(transaction: Transaction) -> bool:
@@ -58,12 +68,8 @@ def moves_vectors(transaction: Transaction) -> bool:
 
 def size_of(transaction: Transaction) -> int:
     """About how many bytes a transaction takes in the log."""
-    size = sum([len(read.key) + 16 for read in transaction.reads]) if transaction.reads else 0
+    size = sum([len(read.key) + _AROUND for read in transaction.reads])
     for operation in transaction.operations:
-        # Most are one of these, and this is done for every transaction.
-        size += (
-            len(operation.key) + len(operation.data) + 16
-            if isinstance(operation, Put)
-            else len(encode_operation(operation)) + 16
-        )
+        size += len(operation.key) + len(operation.data) if type(operation) is Put else len(encode_operation(operation))
+        size += _AROUND
     return size

@@ -9,13 +9,14 @@ ShardId = NewType("ShardId", int)
 TxId = NewType("TxId", bytes)
 """16 bytes: eight for the height of the home shard at which it was made up, most significant first, eight by chance."""
 TX_ID_BYTES: Final = 16
+CHANCE_BYTES: Final = TX_ID_BYTES - 8
 SHARD_MAX: Final = 65_535
 
 
 def tx_id(since: int, chance: bytes) -> TxId:
     """A new id; ``chance`` is eight bytes that nobody else draws."""
-    if len(chance) != TX_ID_BYTES - 8:
-        raise UsageError(f"the id of a transaction takes {TX_ID_BYTES - 8} bytes of chance, not {len(chance)}")
+    if len(chance) != CHANCE_BYTES:
+        raise UsageError(f"the id of a transaction takes {CHANCE_BYTES} bytes of chance, not {len(chance)}")
     return TxId(since.to_bytes(8, "big") + chance)
 
 

@@ -124,6 +124,11 @@ class Participant:
         """Everything that was ended by hand, in order. For ever."""
         return self._heuristics.values()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is any part whose end is remembered."""
+        return bool(self._heuristics or self._ends)
+
     def ended(self, tx: TxId) -> PartEnded | None:
         """How a part ended; None if it has not, or is forgotten."""
         return self._heuristics.get(tx) or self._ends.get(tx)

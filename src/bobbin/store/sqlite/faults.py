@@ -14,13 +14,12 @@ from typing import Final
 import apsw
 
 from bobbin.errors import BobbinError, UsageError
-from bobbin.store.base import DamagedStore, StoreError
+from bobbin.store.base import DamagedStore, FullStore, StoreError
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 _SENTENCES: Final[tuple[tuple[tuple[type[apsw.Error], ...], str, bool], ...]] = (
     ((apsw.BusyError, apsw.LockedError, apsw.ProtocolError), "the store {path} is held by another writer", True),
-    ((apsw.FullError,), "there is no space left for the store {path}", True),
     ((apsw.NoMemError,), "not enough memory to work on the store {path}", True),
     ((apsw.InterruptError, apsw.AbortError), "the work on the store {path} was interrupted", True),
     ((apsw.ReadOnlyError, apsw.PermissionsError), "the store {path} cannot be written: it is read-only", False),
@@ -42,6 +41,8 @@ def translate(error: apsw.Error | UnicodeDecodeError, path: Path) -> BobbinError
         return DamagedStore(f"the store {path} is damaged ({error})")
     if isinstance(error, apsw.NotADBError):
         return DamagedStore(f"{path} is not a store, or no longer: it is not a SQLite database ({error})")
+    if isinstance(error, apsw.FullError):
+        return FullStore(f"there is no space left for the store {path} ({error})")
     for classes, sentence, retry in _SENTENCES:
         if isinstance(error, classes):
             return StoreError(f"{sentence.format(path=path)} ({error})", retry=retry)
@@ -55,5 +56,5 @@ def translated(path: Path, connection: apsw.Connection | None = None) -> Iterato
         yield
     except (apsw.Error, UnicodeDecodeError) as error:
         if isinstance(error, apsw.IOError) and connection is not None and connection.system_errno in NO_SPACE:
-            raise StoreError(f"there is no space left for the store {path} ({error})", retry=True) from error
+            raise FullStore(f"there is no space left for the store {path} ({error})") from error
         raise translate(error, path) from error

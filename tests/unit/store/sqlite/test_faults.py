@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from bobbin.errors import BobbinError, UsageError
-from bobbin.store.base import StoreError
+from bobbin.store.base import FullStore, StoreError
 from bobbin.store.sqlite import faults
 
 PATH = Path("x.db")
@@ -57,6 +57,6 @@ def test_a_text_that_is_not_utf8_is_damage() -> None:
 def test_other_exceptions_pass_and_the_cause_is_kept() -> None:
     with pytest.raises(ZeroDivisionError), faults.translated(PATH):
         raise ZeroDivisionError
-    with pytest.raises(StoreError) as caught, faults.translated(PATH):
+    with pytest.raises(FullStore) as caught, faults.translated(PATH):
         raise apsw.FullError("full")
     assert isinstance(caught.value.__cause__, apsw.FullError)

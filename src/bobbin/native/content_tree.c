@@ -1,0 +1,635 @@
+/* The functions of content_tree.h.
+ *
+ * A draft notes for every bucket that changes its contents and its hash, and for every branch above them its hash; not
+ * the texts of branches, which are put together from the tree, the drafts below and its own notes when they are hashed.
+ * Notes are ascending by place. An update goes through the places in that order too, so that each lower draft is read
+ * from one end to the other.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "content_tree.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tree_bucket.h"
+#include "tree_texts.h"
+
+enum { LEVELS = 3, PLACES = 1 << 16, TAG_CONTENT = 0, TAG_BUCKET = 1, TAG_BRANCH = 2 };
+
+/* Level by level, from the buckets up: how many bits of a place choose the child of a branch. */
+static const unsigned BRANCH_BITS[LEVELS] = {5, 5, 6};
+
+static const uint8_t EMPTY[BT_HASH_BYTES];
+
+/* Trees share one lock, because a draft may be merged into another tree than the one it reads. Contents are hashed
+ * before it is taken, so that it is held for a short time only. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct BobbinTree {
+    /* The handle, if it is not freed, and every draft. */
+    size_t references;
+    size_t count;
+    const BtSha256 *sha256;
+    uint8_t top[BT_HASH_BYTES];
+    uint32_t checksums[256];
+    BtBucket *buckets[PLACES];
+    uint8_t bucket_hashes[PLACES][BT_HASH_BYTES];
+    uint8_t low_hashes[PLACES >> 5][BT_HASH_BYTES];
+    uint8_t high_hashes[PLACES >> 10][BT_HASH_BYTES];
+};
+
+/* What becomes of some children of one level: their places, ascending, and their hashes. */
+typedef struct {
+    uint16_t *places;
+    uint8_t (*hashes)[BT_HASH_BYTES];
+    size_t count;
+} Level;
+
+typedef struct {
+    /* One piece of memory for all that follows. */
+    void *memory;
+    /* As many as levels[0] has places; a null pointer for one that becomes empty. */
+    BtBucket **buckets;
+    Level levels[LEVELS];
+} Notes;
+
+struct BobbinTreeDraft {
+    /* The handle, if it is not freed, and every draft that stands on this one. */
+    size_t references;
+    BobbinTree *tree;
+    BobbinTreeDraft *on;
+    uint8_t base[BT_HASH_BYTES];
+    uint8_t top[BT_HASH_BYTES];
+    Notes notes;
+};
+
+/* ---- lifetimes -------------------------------------------------------------------------------------------------- */
+
+static void free_notes(Notes *notes)
+{
+    for (size_t i = 0; i < notes->levels[0].count; i++)
+        free(notes->buckets[i]);
+    free(notes->memory);
+    *notes = (Notes){0};
+}
+
+static void release_tree(BobbinTree *tree)
+{
+    if (--tree->references)
+        return;
+    for (size_t i = 0; i < PLACES && tree->count; i++)
+        if (tree->buckets[i] != NULL) {
+            tree->count -= tree->buckets[i]->count;
+            free(tree->buckets[i]);
+        }
+    free(tree);
+}
+
+/* A loop, for there may be any number of drafts upon drafts. */
+static void release_draft(BobbinTreeDraft *draft)
+{
+    while (draft != NULL && --draft->references == 0) {
+        BobbinTreeDraft *on = draft->on;
+        free_notes(&draft->notes);
+        release_tree(draft->tree);
+        free(draft);
+        draft = on;
+    }
+}
+
+static void settle(BobbinTreeDraft *draft)
+{
+    BobbinTreeDraft *on = draft->on;
+    draft->on = NULL;
+    free_notes(&draft->notes);
+    release_draft(on);
+}
+
+static BobbinTreeDraft *new_draft(BobbinTree *tree, BobbinTreeDraft *on)
+{
+    BobbinTreeDraft *draft = calloc(1, sizeof *draft);
+    if (draft == NULL)
+        return NULL;
+    draft->references = 1;
+    draft->tree = tree;
+    draft->on = on;
+    tree->references++;
+    if (on != NULL)
+        on->references++;
+    memcpy(draft->base, on == NULL ? tree->top : on->top, BT_HASH_BYTES);
+    memcpy(draft->top, draft->base, BT_HASH_BYTES);
+    return draft;
+}
+
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint8_t hash[BT_HASH_BYTES];
+    const uint8_t *name;
+    size_t length;
+    bool is_gone;
+} Change;
+
+/* What an update works with; nothing of it outlives the update. */
+typedef struct {
+    size_t count;
+    /* One piece for the next three. */
+    void *memory;
+    /* The place of a change in the upper 16 bits, and its number below them; in order once they are sorted. */
+    uint64_t *keys;
+    uint64_t *other_keys;
+    Change *changes;
+    BtTexts texts;
+    BtEntries entries;
+    /* The drafts below that have notes, the newest first, and how far each has been read. */
+    size_t below_count;
+    BobbinTreeDraft **below;
+    size_t *read;
+} Work;
+
+enum { PLACE_SHIFT = 48 };
+#define NUMBER_MASK ((UINT64_C(1) << PLACE_SHIFT) - 1)
+
+static size_t place_of(uint64_t key)
+{
+    return (size_t)(key >> PLACE_SHIFT);
+}
+
+static const Change *change_of(const Work *work, uint64_t key)
+{
+    return work->changes + (size_t)(key & NUMBER_MASK);
+}
+
+/* The table of CRC-32, as zlib and everybody has it. */
+static void make_checksums(uint32_t *checksums)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t sum = byte;
+        for (int bit = 0; bit < 8; bit++)
+            sum = sum & 1 ? sum >> 1 ^ UINT32_C(0xEDB88320) : sum >> 1;
+        checksums[byte] = sum;
+    }
+}
+
+static size_t place_of_name(const BobbinTree *tree, const uint8_t *name, size_t length)
+{
+    uint32_t sum = UINT32_MAX;
+    for (size_t i = 0; i < length; i++)
+        sum = tree->checksums[(sum ^ name[i]) & 0xFF] ^ sum >> 8;
+    return ~sum & (PLACES - 1);
+}
+
+/* Whether lengths are those of some bytes. */
+static bool is_sum(const uint64_t *lengths, size_t count, size_t bytes, bool may_be_gone)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (may_be_gone && lengths[i] == BOBBIN_TREE_GONE)
+            continue;
+        if (lengths[i] > bytes)
+            return false;
+        bytes -= (size_t)lengths[i];
+    }
+    return bytes == 0;
+}
+
+static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t count)
+{
+    const size_t each = sizeof(Change) + 2 * sizeof(uint64_t);
+    work->count = count;
+    work->memory = NULL;
+    work->entries = (BtEntries){NULL, 0, 0};
+    work->below_count = 0;
+    work->below = NULL;
+    work->read = NULL;
+    if (count > SIZE_MAX / each || count > NUMBER_MASK)
+        return BobbinTreeStatus_NoMemory;
+    work->memory = malloc(count ? count * each : 1);
+    if (work->memory == NULL)
+        return BobbinTreeStatus_NoMemory;
+    work->keys = work->memory;
+    work->other_keys = work->keys + count;
+    work->changes = (Change *)(work->other_keys + count);
+    bt_texts_start(&work->texts, tree->sha256);
+    return BobbinTreeStatus_Ok;
+}
+
+static void end_work(Work *work)
+{
+    free(work->memory);
+    free(work->below);
+    free(work->read);
+    bt_entries_free(&work->entries);
+}
+
+/* By place. What has one place stays in its order, for the later change of a name counts. */
+static void sort_keys(Work *work)
+{
+    for (unsigned shift = PLACE_SHIFT; shift < 64; shift += 8) {
+        size_t starts[257] = {0};
+        for (size_t i = 0; i < work->count; i++)
+            starts[(work->keys[i] >> shift & 0xFF) + 1]++;
+        for (size_t i = 1; i < 257; i++)
+            starts[i] += starts[i - 1];
+        for (size_t i = 0; i < work->count; i++)
+            work->other_keys[starts[work->keys[i] >> shift & 0xFF]++] = work->keys[i];
+        uint64_t *sorted = work->other_keys;
+        work->other_keys = work->keys;
+        work->keys = sorted;
+    }
+}
+
+static void hash_contents(Work *work, const BobbinTree *tree, const uint8_t *names, const uint64_t *name_lengths,
+                          const uint8_t *contents, const uint64_t *content_lengths)
+{
+    for (size_t i = 0; i < work->count; i++) {
+        Change *change = work->changes + i;
+        change->name = names;
+        change->length = (size_t)name_lengths[i];
+        change->is_gone = content_lengths[i] == BOBBIN_TREE_GONE;
+        work->keys[i] = (uint64_t)place_of_name(tree, names, change->length) << PLACE_SHIFT | i;
+        names += change->length;
+        if (change->is_gone)
+            continue;
+        bt_texts_add_tagged(&work->texts, TAG_CONTENT, contents, (size_t)content_lengths[i], change->hash);
+        contents += (size_t)content_lengths[i];
+    }
+    bt_texts_end(&work->texts);
+    sort_keys(work);
+}
+
+/* ---- what is below ---------------------------------------------------------------------------------------------- */
+
+static BobbinTreeStatus find_below(Work *work, const BobbinTreeDraft *draft)
+{
+    size_t count = 0;
+    for (BobbinTreeDraft *one = draft->on; one != NULL; one = one->on)
+        count += one->notes.levels[0].count != 0;
+    if (count == 0)
+        return BobbinTreeStatus_Ok;
+    work->below = calloc(count, sizeof *work->below);
+    work->read = calloc(count, sizeof *work->read);
+    if (work->below == NULL || work->read == NULL)
+        return BobbinTreeStatus_NoMemory;
+    for (BobbinTreeDraft *one = draft->on; one != NULL; one = one->on)
+        if (one->notes.levels[0].count)
+            work->below[work->below_count++] = one;
+    return BobbinTreeStatus_Ok;
+}
+
+static void read_again(Work *work)
+{
+    for (size_t i = 0; i < work->below_count; i++)
+        work->read[i] = 0;
+}
+
+/* The first of the places from `from` on that is not less than `place`. Steps that double find it soon where it is near,
+ * and still soon where a small draft stands on a large one. */
+static size_t seek(const Level *level, size_t from, size_t place)
+{
+    size_t step = 1, low = from, high = from;
+    while (high < level->count && level->places[high] < place) {
+        low = high + 1;
+        high = level->count - high > step ? high + step : level->count;
+        step *= 2;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (level->places[middle] < place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static const BtBucket *bucket_below(Work *work, const BobbinTree *tree, size_t place)
+{
+    for (size_t i = 0; i < work->below_count; i++) {
+        const Notes *notes = &work->below[i]->notes;
+        size_t at = work->read[i] = seek(&notes->levels[0], work->read[i], place);
+        if (at < notes->levels[0].count && notes->levels[0].places[at] == place)
+            return notes->buckets[at];
+    }
+    return tree->buckets[place];
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------------------ */
+
+static size_t different_places(const Work *work, unsigned bits)
+{
+    size_t count = 1;
+    for (size_t i = 1; i < work->count; i++)
+        count += place_of(work->keys[i]) >> bits != place_of(work->keys[i - 1]) >> bits;
+    return count;
+}
+
+/* Room for all notes that there will be. Their number is bounded by the number of places, so no size is too large. */
+static BobbinTreeStatus begin_notes(Notes *notes, const Work *work)
+{
+    size_t rooms[LEVELS], sum = 0;
+    unsigned bits = 0;
+    for (size_t i = 0; i < LEVELS; bits += BRANCH_BITS[i++])
+        sum += rooms[i] = different_places(work, bits);
+    *notes = (Notes){0};
+    notes->memory = malloc(rooms[0] * sizeof(BtBucket *) + sum * (BT_HASH_BYTES + sizeof(uint16_t)));
+    if (notes->memory == NULL)
+        return BobbinTreeStatus_NoMemory;
+    notes->buckets = notes->memory;
+    uint8_t(*hashes)[BT_HASH_BYTES] = (uint8_t(*)[BT_HASH_BYTES])(notes->buckets + rooms[0]);
+    uint16_t *places = (uint16_t *)(hashes + sum);
+    for (size_t i = 0; i < LEVELS; i++) {
+        notes->levels[i] = (Level){places, hashes, 0};
+        places += rooms[i];
+        hashes += rooms[i];
+    }
+    return BobbinTreeStatus_Ok;
+}
+
+/* Notes what the changes number `from` to `to`, all of one place, make of its bucket. */
+static BobbinTreeStatus note_bucket(Notes *notes, Work *work, const BobbinTree *tree, size_t from, size_t to)
+{
+    size_t place = place_of(work->keys[from]);
+    if (!bt_entries_begin(&work->entries, bucket_below(work, tree, place), to - from))
+        return BobbinTreeStatus_NoMemory;
+    for (size_t i = from; i < to; i++) {
+        const Change *change = change_of(work, work->keys[i]);
+        bt_entries_remove(&work->entries, change->name, change->length);
+        if (!change->is_gone)
+            bt_entries_insert(&work->entries, (BtEntry){change->hash, change->name, change->length});
+    }
+    BtBucket *bucket = NULL;
+    if (work->entries.count) {
+        bucket = bt_entries_bucket(&work->entries);
+        if (bucket == NULL)
+            return BobbinTreeStatus_NoMemory;
+    }
+    Level *level = &notes->levels[0];
+    uint8_t *hash = level->hashes[level->count];
+    notes->buckets[level->count] = bucket;
+    level->places[level->count++] = (uint16_t)place;
+    if (bucket == NULL)
+        memcpy(hash, EMPTY, BT_HASH_BYTES);
+    else if (bucket->count == 1)
+        memcpy(hash, bt_bucket_hashes(bucket), BT_HASH_BYTES);
+    else
+        bt_texts_add_tagged(&work->texts, TAG_BUCKET, bt_bucket_hashes(bucket), bucket->count * BT_HASH_BYTES, hash);
+    return BobbinTreeStatus_Ok;
+}
+
+static BobbinTreeStatus note_buckets(Notes *notes, Work *work, const BobbinTree *tree)
+{
+    for (size_t from = 0, to; from < work->count; from = to) {
+        for (to = from + 1; to < work->count && place_of(work->keys[to]) == place_of(work->keys[from]);)
+            to++;
+        BobbinTreeStatus status = note_bucket(notes, work, tree, from, to);
+        if (status != BobbinTreeStatus_Ok)
+            return status;
+    }
+    bt_texts_end(&work->texts);
+    return BobbinTreeStatus_Ok;
+}
+
+static const uint8_t *stored_children(const BobbinTree *tree, size_t level)
+{
+    switch (level) {
+    case 0:
+        return tree->bucket_hashes[0];
+    case 1:
+        return tree->low_hashes[0];
+    default:
+        return tree->high_hashes[0];
+    }
+}
+
+/* Puts the children that a level notes for a branch, from the number `at` on, where they belong; returns the number of
+ * the first that is another branch's. */
+static size_t put_children(uint8_t *children, const Level *level, size_t at, size_t first, size_t count)
+{
+    for (; at < level->count && level->places[at] < first + count; at++)
+        memcpy(children + (level->places[at] - first) * BT_HASH_BYTES, level->hashes[at], BT_HASH_BYTES);
+    return at;
+}
+
+static bool is_all_zeros(const uint8_t *bytes, size_t count)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+
+/* Notes the hashes of all branches above the children that one level notes. */
+static void note_branches(Notes *notes, Work *work, const BobbinTree *tree, size_t number, uint8_t *top)
+{
+    const Level *level = &notes->levels[number];
+    const size_t children_count = (size_t)1 << BRANCH_BITS[number], bytes = children_count * BT_HASH_BYTES;
+    const uint8_t *stored = stored_children(tree, number);
+    read_again(work);
+    for (size_t at = 0; at < level->count;) {
+        size_t parent = level->places[at] >> BRANCH_BITS[number], first = parent << BRANCH_BITS[number];
+        uint8_t *text = bt_texts_next(&work->texts), *out = top;
+        text[0] = TAG_BRANCH;
+        memcpy(text + 1, stored + first * BT_HASH_BYTES, bytes);
+        for (size_t i = work->below_count; i-- > 0;) {
+            const Level *lower = &work->below[i]->notes.levels[number];
+            work->read[i] = put_children(text + 1, lower, seek(lower, work->read[i], first), first, children_count);
+        }
+        at = put_children(text + 1, level, at, first, children_count);
+        if (number + 1 < LEVELS) {
+            Level *above = &notes->levels[number + 1];
+            above->places[above->count] = (uint16_t)parent;
+            out = above->hashes[above->count++];
+        }
+        if (is_all_zeros(text + 1, bytes))
+            memcpy(out, EMPTY, BT_HASH_BYTES);
+        else
+            bt_texts_add(&work->texts, 1 + bytes, out);
+    }
+    bt_texts_end(&work->texts);
+}
+
+/* With the lock. */
+static BobbinTreeStatus note_changes(BobbinTreeDraft *draft, Work *work)
+{
+    if (work->count == 0)
+        return BobbinTreeStatus_Ok;
+    if (draft->notes.memory != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) != 0)
+        return BobbinTreeStatus_Used;
+    Notes notes = {0};
+    BobbinTreeStatus status = find_below(work, draft);
+    if (status == BobbinTreeStatus_Ok)
+        status = begin_notes(&notes, work);
+    if (status == BobbinTreeStatus_Ok)
+        status = note_buckets(&notes, work, draft->tree);
+    if (status != BobbinTreeStatus_Ok) {
+        free_notes(&notes);
+        return status;
+    }
+    for (size_t number = 0; number < LEVELS; number++)
+        note_branches(&notes, work, draft->tree, number, draft->top);
+    draft->notes = notes;
+    return BobbinTreeStatus_Ok;
+}
+
+/* With the lock. */
+static void become(BobbinTree *tree, BobbinTreeDraft *draft)
+{
+    Notes *notes = &draft->notes;
+    const Level *levels = notes->levels;
+    for (size_t i = 0; i < levels[0].count; i++) {
+        BtBucket **bucket = tree->buckets + levels[0].places[i];
+        tree->count -= *bucket == NULL ? 0 : (*bucket)->count;
+        free(*bucket);
+        *bucket = notes->buckets[i];
+        notes->buckets[i] = NULL;
+        tree->count += *bucket == NULL ? 0 : (*bucket)->count;
+        memcpy(tree->bucket_hashes[levels[0].places[i]], levels[0].hashes[i], BT_HASH_BYTES);
+    }
+    for (size_t i = 0; i < levels[1].count; i++)
+        memcpy(tree->low_hashes[levels[1].places[i]], levels[1].hashes[i], BT_HASH_BYTES);
+    for (size_t i = 0; i < levels[2].count; i++)
+        memcpy(tree->high_hashes[levels[2].places[i]], levels[2].hashes[i], BT_HASH_BYTES);
+    memcpy(tree->top, draft->top, BT_HASH_BYTES);
+    settle(draft);
+}
+
+/* ---- the functions of the header -------------------------------------------------------------------------------- */
+
+int bobbin_tree_is_fast(void)
+{
+    return bt_sha256_instructions() != NULL;
+}
+
+BobbinTree *bobbin_tree_new(void)
+{
+    BobbinTree *tree = calloc(1, sizeof *tree);
+    if (tree == NULL)
+        return NULL;
+    tree->references = 1;
+    tree->sha256 = bt_sha256_instructions();
+    if (tree->sha256 == NULL)
+        tree->sha256 = &BT_SHA256_PORTABLE;
+    make_checksums(tree->checksums);
+    return tree;
+}
+
+void bobbin_tree_free(BobbinTree *tree)
+{
+    if (tree == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    release_tree(tree);
+    pthread_mutex_unlock(&lock);
+}
+
+size_t bobbin_tree_len(BobbinTree *tree)
+{
+    if (tree == NULL)
+        return 0;
+    pthread_mutex_lock(&lock);
+    size_t count = tree->count;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+int bobbin_tree_contains(BobbinTree *tree, const uint8_t *name, size_t length)
+{
+    if (tree == NULL || (name == NULL && length))
+        return 0;
+    size_t place = place_of_name(tree, name, length);
+    pthread_mutex_lock(&lock);
+    bool is_there = bt_bucket_has(tree->buckets[place], name, length);
+    pthread_mutex_unlock(&lock);
+    return is_there;
+}
+
+BobbinTreeStatus bobbin_tree_top(BobbinTree *tree, uint8_t *out)
+{
+    if (tree == NULL || out == NULL)
+        return BobbinTreeStatus_NullPointer;
+    pthread_mutex_lock(&lock);
+    memcpy(out, tree->top, BT_HASH_BYTES);
+    pthread_mutex_unlock(&lock);
+    return BobbinTreeStatus_Ok;
+}
+
+BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft)
+{
+    if (tree == NULL || draft == NULL)
+        return BobbinTreeStatus_NullPointer;
+    BobbinTreeStatus status = BobbinTreeStatus_Stale;
+    pthread_mutex_lock(&lock);
+    if (memcmp(tree->top, draft->base, BT_HASH_BYTES) == 0) {
+        become(tree, draft);
+        status = BobbinTreeStatus_Ok;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+BobbinTreeDraft *bobbin_tree_draft_new(BobbinTree *tree, BobbinTreeDraft *on)
+{
+    if (tree == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    BobbinTreeDraft *draft = new_draft(tree, on);
+    pthread_mutex_unlock(&lock);
+    return draft;
+}
+
+void bobbin_tree_draft_free(BobbinTreeDraft *draft)
+{
+    pthread_mutex_lock(&lock);
+    release_draft(draft);
+    pthread_mutex_unlock(&lock);
+}
+
+BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, size_t count, const uint8_t *names,
+                                          size_t names_bytes, const uint64_t *name_lengths, const uint8_t *contents,
+                                          size_t contents_bytes, const uint64_t *content_lengths, uint8_t *out)
+{
+    if (draft == NULL || out == NULL || (names == NULL && names_bytes) || (contents == NULL && contents_bytes))
+        return BobbinTreeStatus_NullPointer;
+    if (count && (name_lengths == NULL || content_lengths == NULL))
+        return BobbinTreeStatus_NullPointer;
+    if (!is_sum(name_lengths, count, names_bytes, false) || !is_sum(content_lengths, count, contents_bytes, true))
+        return BobbinTreeStatus_Invalid;
+    Work work;
+    BobbinTreeStatus status = begin_work(&work, draft->tree, count);
+    if (status == BobbinTreeStatus_Ok) {
+        hash_contents(&work, draft->tree, names, name_lengths, contents, content_lengths);
+        pthread_mutex_lock(&lock);
+        status = note_changes(draft, &work);
+        memcpy(out, draft->top, BT_HASH_BYTES);
+        pthread_mutex_unlock(&lock);
+    }
+    end_work(&work);
+    return status;
+}
+
+BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, size_t count, const uint8_t *names, size_t names_bytes,
+                                    const uint64_t *name_lengths, const uint8_t *contents, size_t contents_bytes,
+                                    const uint64_t *content_lengths, uint8_t *out)
+{
+    if (tree == NULL)
+        return BobbinTreeStatus_NullPointer;
+    BobbinTreeDraft *draft = bobbin_tree_draft_new(tree, NULL);
+    if (draft == NULL)
+        return BobbinTreeStatus_NoMemory;
+    BobbinTreeStatus status = bobbin_tree_draft_update(draft, count, names, names_bytes, name_lengths, contents,
+                                                       contents_bytes, content_lengths, out);
+    if (status == BobbinTreeStatus_Ok)
+        status = bobbin_tree_merge(tree, draft);
+    bobbin_tree_draft_free(draft);
+    return status;
+}
+
+BobbinTreeStatus bobbin_tree_draft_settle(BobbinTreeDraft *draft)
+{
+    if (draft == NULL)
+        return BobbinTreeStatus_NullPointer;
+    pthread_mutex_lock(&lock);
+    settle(draft);
+    pthread_mutex_unlock(&lock);
+    return BobbinTreeStatus_Ok;
+}

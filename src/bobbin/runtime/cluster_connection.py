@@ -1,0 +1,131 @@
+"""One channel of a client to one node of a cluster: requests go out together, and answers come by number.
+
+Requests that are made in one turn of the event loop travel in one frame. An answer that does not come in time, and one
+that cannot come any more since the channel has ended, is a ``TransportError`` for whoever waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bobbin.cluster.names import NodeId
+from bobbin.errors import PeerError
+from bobbin.transport.base import EndedByPeer, TransportError
+from bobbin.transport.flow import FlowStream
+from bobbin.wire.cluster import client as messages
+from bobbin.wire.cluster.client import Answer, Request
+from bobbin.wire.cluster.frame import Deframer, frame
+
+_WATCH_SECONDS: Final = 0.25
+_FRAME_BYTES: Final = 4 * 1024 * 1024
+_FRAME_REQUESTS: Final = 5_000
+
+
+class ClosedByNode(EndedByPeer):
+    """The node has ended the channel: it stops, or does not know who asks (then it does so each time)."""
+
+    def __init__(self) -> None:
+        super().__init__("the node has closed the channel")
+
+
+class Connection:
+    """One channel to one node, with the requests that wait for answers on it."""
+
+    def __init__(self, stream: FlowStream, node: NodeId) -> None:
+        self.node: Final = node
+        self._stream: Final = stream
+        self._loop: Final = asyncio.get_running_loop()
+        self._number = 0
+        self._open: Final[dict[int, tuple[asyncio.Future[Answer], float]]] = {}
+        """By number; when each of them has waited for long enough."""
+        self._unsent: list[Request] = []
+        self._unsent_bytes = 0
+        self._is_lone = False
+        """Whether one request by itself was answered last: the next one need not wait for others of its turn."""
+        self._broken: TransportError | None = None
+        self._task: Final = self._loop.create_task(self._read())
+        self._watch: asyncio.TimerHandle = self._loop.call_later(_WATCH_SECONDS, self._expire)
+
+    @property
+    def is_open(self) -> bool:
+        return self._broken is None
+
+    def ask(self, make: Callable[[int], Request], deadline: float) -> asyncio.Future[Answer]:
+        """Send a request; its answer comes by the future, or ``TransportError``, about by then at the latest."""
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        if self._broken is not None:
+            future.set_exception(self._broken)
+            return future
+        request = make(self._number + 1)
+        # Here, where whoever asks hears of it; a frame has the requests of many.
+        messages.check_request(request)
+        size = messages.weight(request)
+        self._number += 1
+        self._open[self._number] = future, deadline
+        if not self._unsent and not self._is_lone:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(request)
+        self._unsent_bytes += size
+        if self._is_lone or len(self._unsent) >= _FRAME_REQUESTS or self._unsent_bytes >= _FRAME_BYTES:
+            self._is_lone = False
+            self._flush()
+        return future
+
+    async def close(self) -> None:
+        self._break(TransportError("this side has closed the channel", retry=False))
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._stream.close()
+
+    def _flush(self) -> None:
+        requests, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if not requests or self._broken is not None:
+            return
+        try:
+            self._stream.outgoing.put(frame(messages.encode_requests(requests)))
+        except TransportError as error:
+            self._break(error)
+
+    async def _read(self) -> None:
+        deframer = Deframer()
+
+        def take(data: bytes) -> None:
+            deframer.feed(data)
+            for payload in deframer.drain():
+                answers = messages.decode_answers(payload)
+                for answer in answers:
+                    found = self._open.pop(answer.number, None)
+                    if found is not None and not found[0].done():
+                        found[0].set_result(answer)
+                self._is_lone = len(answers) == 1 and not self._open
+            if deframer.buffered:
+                deframer.drain()  # says if what follows is no frame
+
+        try:
+            await self._stream.pour(take)
+            self._break(ClosedByNode())
+        except TransportError as error:
+            self._break(error)
+        except PeerError as error:
+            self._break(TransportError(f"the node's answer is none: {error}", retry=True))
+        finally:
+            self._stream.abort()
+
+    def _break(self, error: TransportError) -> None:
+        if self._broken is None:
+            self._broken = ClosedByNode() if isinstance(error, EndedByPeer) else error
+        self._watch.cancel()
+        waiting = list(self._open.values())
+        self._open.clear()
+        for future, _ in waiting:
+            if not future.done():
+                future.set_exception(self._broken)
+
+    def _expire(self) -> None:
+        """Give up on what has waited for too long: one look now and then is cheaper than a timer for each."""
+        self._watch = self._loop.call_later(_WATCH_SECONDS, self._expire)
+        now = self._loop.time()
+        for number in [number for number, (_, deadline) in self._open.items() if deadline <= now]:
+            future, _ = self._open.pop(number)
+            if not future.done():
+                future.set_exception(TransportError("the node did not answer in time", retry=True))
