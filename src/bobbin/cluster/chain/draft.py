@@ -31,6 +31,7 @@ from bobbin.cluster.operations import LENGTH, Operation, Put, Transaction, commu
 
 Refusals: TypeAlias = tuple[tuple[int, int, str], ...]
 """Operations that the state refused: place of the transaction, place of the operation in it, and why."""
+_OVERTAKEN: Final = "somebody else has written a key since this one began"
 _FIELDS: Final = {
     holds: (2).to_bytes(4, "big") + sized(b"holds") + sized(bytes((holds,))) + sized(b"value") for holds in Holds
 }
@@ -163,34 +164,35 @@ class Overlay:
 
     def clash(self, transaction: Transaction) -> Clash | None:
         """The first of its keys that somebody else came to before."""
+        operations, since = transaction.operations, transaction.since
+        if len(operations) == 1 and not transaction.reads and type(operations[0]) is Put:
+            # Most are so: who wrote the key last tells everything, as below.
+            key = operations[0].key
+            version = self.changes.get(key) or self.before(key)
+            if version is None or version.height <= since or since < self._versions.floor:
+                return None
+            return Clash(ClashKind.OVERTAKEN, _OVERTAKEN, key)
         for read in transaction.reads:
             version = self.newest(read.key)
             if version is None:
                 stands = read.version == 0
             elif version.holds is Holds.NOTHING:
                 # One that came and went since was not absent all the time: whoever is refused once stays refused.
-                stands = read.version == 0 and version.height <= transaction.since
+                stands = read.version == 0 and version.height <= since
             else:
                 stands = read.version == version.height
             if not stands:
                 return Clash(ClashKind.STALE_READ, "a key has changed since it was read", read.key)
-        since = transaction.since
         if since < self._versions.floor:
             # What was written since then may be forgotten. The ledger lets such a one pass only if it was promised, and
             # the locks of a promised part have kept its keys as they were.
             return None
-        operations = transaction.operations
-        kinds = (
-            ((storage_key(operations[0]), commutative_tag(operations[0])),)
-            if len(operations) == 1
-            else kinds_of_writes(operations).items()
-        )
-        for key, tag in kinds:
+        for key, tag in kinds_of_writes(operations).items():
             version = self.newest(key)
             if version is None or version.height <= since:
                 continue
             if tag == 0 or version.by != tag or version.base > since:
-                return Clash(ClashKind.OVERTAKEN, "somebody else has written a key since this one began", key)
+                return Clash(ClashKind.OVERTAKEN, _OVERTAKEN, key)
         return None
 
     def do(self, place: int, transaction: Transaction) -> None:
@@ -214,9 +216,15 @@ class Overlay:
         """The tree with these changes."""
         below = self.below
         draft = tree.draft(None if below is None or below.is_merged else below.tree)
+        pack, join = LENGTH.pack, b"".join
         draft.update(
-            (key, None if version.holds is Holds.NOTHING else content(key, version.holds, version.value))
-            for key, version in self.changes.items()
+            [
+                # As ``content`` has it, without a call for each.
+                (key, join((pack(len(key)), key, _FIELDS[holds], pack(len(version.value)), version.value)))
+                if (holds := version.holds) is not Holds.NOTHING
+                else (key, None)
+                for key, version in self.changes.items()
+            ]
         )
         return draft
 

@@ -235,15 +235,20 @@ class Ledger:
         taken: list[Transaction] = []
         clashes: list[tuple[int, Clash]] = []
         room = self.config.max_transactions
-        floor = self._floor_at(before.height)
+        height, floor = before.height, self._floor_at(before.height)
+        is_plain = are_valid and not self.codebook.centroids
         ids: set[bytes] = set()
         for place, one in enumerate(transactions):
-            is_promised = one.id in promised
-            clash = None if are_valid else self._malformed(one)
-            if clash is None:
-                clash = self._clash(overlay, one, before.height, floor, promised=is_promised)
-            if clash is None:
-                clash = self._why_no_room(one, room, taken, is_promised=is_promised)
+            if is_plain and not one.reads and floor <= one.since <= height and 0 < len(one.operations) <= room:
+                clash = overlay.clash(one)  # Promised or not, only this can be in its way.
+                is_promised = False
+            else:
+                is_promised = one.id in promised
+                clash = None if are_valid else self._malformed(one)
+                if clash is None:
+                    clash = self._clash(overlay, one, height, floor, promised=is_promised)
+            if clash is None and (len(one.operations) > room or len(taken) == TRANSACTIONS_MAX):
+                clash = self._why_no_room(one, taken, is_promised=is_promised)
             if clash is None and one.id in ids:
                 clash = Clash(ClashKind.MALFORMED, "a transaction comes twice in one block")
             if clash is not None:
@@ -336,13 +341,10 @@ class Ledger:
         return on
 
     def _why_no_room(
-        self, transaction: Transaction, room: int, taken: Sequence[Transaction], *, is_promised: bool
+        self, transaction: Transaction, taken: Sequence[Transaction], *, is_promised: bool
     ) -> Clash | None:
-        """Why a transaction does not fit into a block that has room for so many operations more."""
-        count = len(transaction.operations)
-        if count <= room and len(taken) < TRANSACTIONS_MAX:
-            return None
-        if count > self.config.max_transactions and not is_promised:
+        """Why a transaction that there is no room for is not in the block; None where it is, all the same."""
+        if len(transaction.operations) > self.config.max_transactions and not is_promised:
             return self._too_long
         is_alone = is_promised and not taken
         return None if is_alone else Clash(ClashKind.NO_ROOM, "the block is full")

@@ -20,7 +20,8 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
     if not level:
         return ZERO
     while len(level) > 1:
-        above = [sha256(_NODE_TAG + level[at] + level[at + 1]).digest() for at in range(0, len(level) - 1, 2)]
+        left = iter(level)
+        above = [sha256(_NODE_TAG + one + other).digest() for one, other in zip(left, left, strict=False)]
         if len(level) % 2:
             above.append(level[-1])
         level = above
@@ -29,4 +30,4 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
 
 def tx_root(transactions: Iterable[Transaction]) -> bytes:
     """Over the operations of all transactions."""
-    return root_of(operation_digest(operation) for one in transactions for operation in one.operations)
+    return root_of([operation_digest(operation) for one in transactions for operation in one.operations])

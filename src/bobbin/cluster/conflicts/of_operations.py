@@ -60,9 +60,12 @@ def change_of(
     moved: dict[int, float] = {}
     held: dict[bytes, Embedding] = {}
     largest = dimension
+    new_hasher, as_number = _DIRECTION.copy, int.from_bytes
     for operation in operations:
-        if type(operation) is Put:  # by far the most, so before all others
-            at = direction(operation.key, dimension)
+        if type(operation) is Put:  # by far the most, so before all others, and without a call of ``direction``
+            hasher = new_hasher()
+            hasher.update(operation.key)
+            at = as_number(hasher.digest(), "little") % dimension
             moved[at] = moved.get(at, 0.0) + 1.0  # what is as large as its bound stays as it is
         elif isinstance(operation, Embed | VectorAdd | Average):
             key = storage_key(operation)
