@@ -14,8 +14,8 @@ from msgspec.structs import fields, replace
 
 from bobbin.cluster.chain.block import Block
 from bobbin.cluster.chain.encoding import envelope_hash, header_bytes, why_header_invalid
+from bobbin.cluster.chain.hashing import PLAIN
 from bobbin.cluster.chain.ledger import Appended, Ledger
-from bobbin.cluster.chain.merkle import tx_root
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.operations import (
     CounterAdd,
@@ -104,7 +104,7 @@ def test_whatever_a_block_holds_it_is_put_on_or_refused(seed: int) -> None:
         assert isinstance(spoilt, Block)
         block = spoilt
     if chance.random() < 0.7 and _is_writable(block):
-        roots = {"tx_root": tx_root(block.transactions), "envelope_hash": envelope_hash(block.transactions)}
+        roots = {"tx_root": PLAIN.tx_root(block.transactions), "envelope_hash": envelope_hash(block.transactions)}
         header = replace(block.header, **roots) if chance.random() < 0.7 else block.header
         block = replace(block, header=signed(header))
     before = fingerprint(ledger)

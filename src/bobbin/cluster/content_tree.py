@@ -155,6 +155,10 @@ class TreeDraft:
         if changed:
             self._climb(changed, below)
 
+    def update_values(self, middle: bytes, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """The same for values: a content is then a name, ``middle`` and a value, with the length before both."""
+        self.update([(name, None if value is None else _joined(name, middle, value)) for name, value in changes])
+
     def _climb(self, changed: dict[int, bytes], below: "list[TreeDraft]") -> None:
         for level, bits in enumerate(_BRANCH_BITS):
             noted_below = [one.levels[level] for one in below]
@@ -194,6 +198,10 @@ class TreeDraft:
             below.append(draft)
             draft = draft.on
         return below
+
+
+def _joined(name: bytes, middle: bytes, value: bytes) -> bytes:
+    return b"".join((len(name).to_bytes(4, "big"), name, middle, len(value).to_bytes(4, "big"), value))
 
 
 def _exchanged(bucket: tuple[bytes, ...], before: bytes | None, after: bytes | None) -> tuple[bytes, ...]:

@@ -208,7 +208,8 @@ _AMOUNT: Final = Layout(">q")
 _FIRST: Final = {kind: bytes((tag,)) for tag, kind in enumerate(get_args(Operation), start=1)}
 """The tag of each operation, as above."""
 _PUT: Final = _FIRST[Put]
-_TAGGED_PUT: Final = _OPERATION_TAG + _PUT
+TAGGED_PUT: Final = _OPERATION_TAG + _PUT
+"""What stands before the key of a put when it is hashed; between key and data stands nothing but their lengths."""
 _AROUND_PUT: Final = 100
 """Heads of nine arrays and byte strings and five numbers, each of them of at most nine bytes, come to less."""
 
@@ -257,7 +258,7 @@ def operation_digest(operation: Operation) -> bytes:
     """SHA-256 under a tag of its own. A leaf of a block's transaction root, and the id of a row that is inserted."""
     if type(operation) is Put:
         key, data = operation.key, operation.data
-        return sha256(b"".join((_TAGGED_PUT, LENGTH.pack(len(key)), key, LENGTH.pack(len(data)), data))).digest()
+        return sha256(b"".join((TAGGED_PUT, LENGTH.pack(len(key)), key, LENGTH.pack(len(data)), data))).digest()
     return sha256(_OPERATION_TAG + encode_operation(operation)).digest()
 
 
@@ -379,10 +380,11 @@ def why_invalid(transaction: Transaction, *, dimension: int | None = None) -> st
 
     ``dimension``: what all vectors must have, where it is known.
     """
+    operations = transaction.operations
     if len(transaction.id) != TRANSACTION_ID_BYTES:
         return f"the id of a transaction has {TRANSACTION_ID_BYTES} bytes, not {len(transaction.id)}"
-    if len(transaction.operations) > OPERATIONS_MAX:
-        return f"a transaction has at most {OPERATIONS_MAX} operations, not {len(transaction.operations)}"
+    if len(operations) > OPERATIONS_MAX:
+        return f"a transaction has at most {OPERATIONS_MAX} operations, not {len(operations)}"
     if not (0 <= transaction.since <= HEIGHT_MAX and 0 <= transaction.born_ms <= HEIGHT_MAX):
         return "the beginning of a transaction is a number from 0 to 2^63 - 1"
     if not -AMOUNT_MAX <= transaction.priority <= AMOUNT_MAX:
@@ -390,21 +392,18 @@ def why_invalid(transaction: Transaction, *, dimension: int | None = None) -> st
     wrong = _why_reads_invalid(transaction.reads) if transaction.reads else None
     if wrong is not None:
         return wrong
-    for operation in transaction.operations:
-        wrong = None if _is_good_put(operation) else why_operation_invalid(operation, dimension=dimension)
+    for operation in operations:
+        if (
+            type(operation) is Put
+            and 0 < len(key := operation.key) <= KEY_BYTES_MAX
+            and len(operation.data) <= VALUE_BYTES_MAX
+            and not key.startswith(RESERVED)
+        ):
+            continue  # as most are, and as the rule below finds
+        wrong = why_operation_invalid(operation, dimension=dimension)
         if wrong is not None:
             return wrong
     return None
-
-
-def _is_good_put(operation: Operation) -> bool:
-    """Whether an operation is a put that nothing is wrong with, as most are."""
-    return (
-        type(operation) is Put
-        and 0 < len(key := operation.key) <= KEY_BYTES_MAX
-        and len(operation.data) <= VALUE_BYTES_MAX
-        and not key.startswith(RESERVED)
-    )
 
 
 def _why_reads_invalid(reads: tuple[ReadVersion, ...]) -> str | None:

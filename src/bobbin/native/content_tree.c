@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pairs.h"
 #include "tree_bucket.h"
 #include "tree_texts.h"
 
@@ -182,19 +183,6 @@ static size_t place_of_name(const BobbinTree *tree, const uint8_t *name, size_t 
     return ~sum & (PLACES - 1);
 }
 
-/* Whether lengths are those of some bytes. */
-static bool is_sum(const uint64_t *lengths, size_t count, size_t bytes, bool may_be_gone)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (may_be_gone && lengths[i] == BOBBIN_TREE_GONE)
-            continue;
-        if (lengths[i] > bytes)
-            return false;
-        bytes -= (size_t)lengths[i];
-    }
-    return bytes == 0;
-}
-
 static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t count)
 {
     const size_t each = sizeof(Change) + 2 * sizeof(uint64_t);
@@ -241,20 +229,26 @@ static void sort_keys(Work *work)
     }
 }
 
-static void hash_contents(Work *work, const BobbinTree *tree, const uint8_t *names, const uint64_t *name_lengths,
-                          const uint8_t *contents, const uint64_t *content_lengths)
+static void hash_contents(Work *work, const BobbinTree *tree, const BobbinForm *form, const uint8_t *names,
+                          const uint64_t *name_lengths, const uint8_t *contents, const uint64_t *content_lengths)
 {
+    static const uint8_t tag = TAG_CONTENT;
     for (size_t i = 0; i < work->count; i++) {
         Change *change = work->changes + i;
         change->name = names;
         change->length = (size_t)name_lengths[i];
         change->is_gone = content_lengths[i] == BOBBIN_TREE_GONE;
         work->keys[i] = (uint64_t)place_of_name(tree, names, change->length) << PLACE_SHIFT | i;
-        names += change->length;
+        if (change->length)
+            names += change->length;
         if (change->is_gone)
             continue;
-        bt_texts_add_tagged(&work->texts, TAG_CONTENT, contents, (size_t)content_lengths[i], change->hash);
-        contents += (size_t)content_lengths[i];
+        BtPart content = {contents, (size_t)content_lengths[i]};
+        BtPair pair;
+        bt_pair_put(&pair, (BtPart){&tag, 1}, form, (BtPart){change->name, change->length}, content);
+        bt_texts_add_parts(&work->texts, pair.parts, pair.count, change->hash);
+        if (content.length)
+            contents += content.length;
     }
     bt_texts_end(&work->texts);
     sort_keys(work);
@@ -374,8 +368,11 @@ static BobbinTreeStatus note_bucket(Notes *notes, Work *work, const BobbinTree *
         memcpy(hash, EMPTY, BT_HASH_BYTES);
     else if (bucket->count == 1)
         memcpy(hash, bt_bucket_hashes(bucket), BT_HASH_BYTES);
-    else
-        bt_texts_add_tagged(&work->texts, TAG_BUCKET, bt_bucket_hashes(bucket), bucket->count * BT_HASH_BYTES, hash);
+    else {
+        static const uint8_t tag = TAG_BUCKET;
+        BtPart parts[] = {{&tag, 1}, {bt_bucket_hashes(bucket), bucket->count * BT_HASH_BYTES}};
+        bt_texts_add_parts(&work->texts, parts, 2, hash);
+    }
     return BobbinTreeStatus_Ok;
 }
 
@@ -497,7 +494,7 @@ static void become(BobbinTree *tree, BobbinTreeDraft *draft)
 
 int bobbin_tree_is_fast(void)
 {
-    return bt_sha256_instructions() != NULL;
+    return bt_sha256() != &BT_SHA256_PORTABLE;
 }
 
 BobbinTree *bobbin_tree_new(void)
@@ -506,9 +503,7 @@ BobbinTree *bobbin_tree_new(void)
     if (tree == NULL)
         return NULL;
     tree->references = 1;
-    tree->sha256 = bt_sha256_instructions();
-    if (tree->sha256 == NULL)
-        tree->sha256 = &BT_SHA256_PORTABLE;
+    tree->sha256 = bt_sha256();
     make_checksums(tree->checksums);
     return tree;
 }
@@ -584,20 +579,21 @@ void bobbin_tree_draft_free(BobbinTreeDraft *draft)
     pthread_mutex_unlock(&lock);
 }
 
-BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, size_t count, const uint8_t *names,
-                                          size_t names_bytes, const uint64_t *name_lengths, const uint8_t *contents,
-                                          size_t contents_bytes, const uint64_t *content_lengths, uint8_t *out)
+BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, size_t count,
+                                          const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
+                                          const uint8_t *contents, size_t contents_bytes,
+                                          const uint64_t *content_lengths, uint8_t *out)
 {
-    if (draft == NULL || out == NULL || (names == NULL && names_bytes) || (contents == NULL && contents_bytes))
+    if (draft == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
-    if (count && (name_lengths == NULL || content_lengths == NULL))
-        return BobbinTreeStatus_NullPointer;
-    if (!is_sum(name_lengths, count, names_bytes, false) || !is_sum(content_lengths, count, contents_bytes, true))
+    if (!bt_pairs_are_whole(count, names, names_bytes, name_lengths, false)
+        || !bt_pairs_are_whole(count, contents, contents_bytes, content_lengths, true)
+        || !bt_form_fits(form, names_bytes, contents_bytes))
         return BobbinTreeStatus_Invalid;
     Work work;
     BobbinTreeStatus status = begin_work(&work, draft->tree, count);
     if (status == BobbinTreeStatus_Ok) {
-        hash_contents(&work, draft->tree, names, name_lengths, contents, content_lengths);
+        hash_contents(&work, draft->tree, form, names, name_lengths, contents, content_lengths);
         pthread_mutex_lock(&lock);
         status = note_changes(draft, &work);
         memcpy(out, draft->top, BT_HASH_BYTES);
@@ -607,16 +603,16 @@ BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, size_t count, 
     return status;
 }
 
-BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, size_t count, const uint8_t *names, size_t names_bytes,
-                                    const uint64_t *name_lengths, const uint8_t *contents, size_t contents_bytes,
-                                    const uint64_t *content_lengths, uint8_t *out)
+BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, size_t count, const uint8_t *names,
+                                    size_t names_bytes, const uint64_t *name_lengths, const uint8_t *contents,
+                                    size_t contents_bytes, const uint64_t *content_lengths, uint8_t *out)
 {
     if (tree == NULL)
         return BobbinTreeStatus_NullPointer;
     BobbinTreeDraft *draft = bobbin_tree_draft_new(tree, NULL);
     if (draft == NULL)
         return BobbinTreeStatus_NoMemory;
-    BobbinTreeStatus status = bobbin_tree_draft_update(draft, count, names, names_bytes, name_lengths, contents,
+    BobbinTreeStatus status = bobbin_tree_draft_update(draft, form, count, names, names_bytes, name_lengths, contents,
                                                        contents_bytes, content_lengths, out);
     if (status == BobbinTreeStatus_Ok)
         status = bobbin_tree_merge(tree, draft);

@@ -14,6 +14,7 @@
  *
  * Changes. All names come in one piece and all contents in another, with the length of each. A content of the length
  * BOBBIN_TREE_GONE is none and has no bytes: its name is taken away. Where a name comes twice, the later change counts.
+ * With a form (no null pointer) what comes is values, and a content is what the form makes of a name and its value.
  *
  * Threads. Every function may be called from any thread; one waits for the other where they would meet.
  *
@@ -44,7 +45,7 @@ extern "C" {
 typedef enum {
     BobbinTreeStatus_Ok = 0,
     BobbinTreeStatus_NullPointer = 1,
-    /* The lengths are not those of the bytes. */
+    /* The lengths are not those of the bytes, bytes are missing that have a length, or a length is too large for a form. */
     BobbinTreeStatus_Invalid = 2,
     BobbinTreeStatus_NoMemory = 3,
     /* The draft has its changes already. */
@@ -55,6 +56,15 @@ typedef enum {
 
 typedef struct BobbinTree BobbinTree;
 typedef struct BobbinTreeDraft BobbinTreeDraft;
+
+/* How a name and a value make a content: `head`, the length of the name in four bytes, the name, `middle`, the length of
+ * the value in four bytes, the value; lengths with their most significant byte first. */
+typedef struct {
+    const uint8_t *head;
+    size_t head_bytes;
+    const uint8_t *middle;
+    size_t middle_bytes;
+} BobbinForm;
 
 /* 1 where the processor has instructions for SHA-256 and they are used, otherwise 0. */
 BOBBIN_TREE_API int bobbin_tree_is_fast(void);
@@ -75,10 +85,11 @@ BOBBIN_TREE_API int bobbin_tree_contains(BobbinTree *tree, const uint8_t *name, 
 BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_top(BobbinTree *tree, uint8_t *out);
 
 /* Changes a tree, as a draft that is merged at once, and puts its hash into `out`. */
-BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, size_t count, const uint8_t *names,
-                                                    size_t names_bytes, const uint64_t *name_lengths,
-                                                    const uint8_t *contents, size_t contents_bytes,
-                                                    const uint64_t *content_lengths, uint8_t *out);
+BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, size_t count,
+                                                    const uint8_t *names, size_t names_bytes,
+                                                    const uint64_t *name_lengths, const uint8_t *contents,
+                                                    size_t contents_bytes, const uint64_t *content_lengths,
+                                                    uint8_t *out);
 
 /* Makes a draft's changes the tree's, and settles the draft. Stale unless the tree's hash is the one below the draft. */
 BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft);
@@ -90,10 +101,11 @@ BOBBIN_TREE_API BobbinTreeDraft *bobbin_tree_draft_new(BobbinTree *tree, BobbinT
 BOBBIN_TREE_API void bobbin_tree_draft_free(BobbinTreeDraft *draft);
 
 /* Notes changes, once for each draft, and puts the hash with them into `out`. */
-BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, size_t count, const uint8_t *names,
-                                                          size_t names_bytes, const uint64_t *name_lengths,
-                                                          const uint8_t *contents, size_t contents_bytes,
-                                                          const uint64_t *content_lengths, uint8_t *out);
+BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, size_t count,
+                                                          const uint8_t *names, size_t names_bytes,
+                                                          const uint64_t *name_lengths, const uint8_t *contents,
+                                                          size_t contents_bytes, const uint64_t *content_lengths,
+                                                          uint8_t *out);
 
 /* Lets go of the notes and of what is below, which the tree has by now. */
 BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_draft_settle(BobbinTreeDraft *draft);

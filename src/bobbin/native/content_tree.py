@@ -1,12 +1,11 @@
 """The content tree in C: the results of ``bobbin.cluster.content_tree``, bit for bit, in less time.
 
-``content_tree()`` gives the class where it is worth having: the library was built, knows trees, and the processor has
-instructions for SHA-256. Elsewhere it gives the class in Python: without the instructions nearly all time goes into
-hashes, and those of Python's own library are as fast as any.
+It is worth having where the processor has instructions for SHA-256 (``TreeFunctions.is_fast``). Elsewhere nearly all
+time goes into hashes, and those of Python's own library are as fast as any.
 
 An update is one call. All names go as one piece of bytes, all contents as another, with an array of lengths for each;
 what the library promises about them is said in ``content_tree.h``. Calls keep hold of the interpreter as Python's own
-code does, since handing it over could cost more than the call; only an update that takes long lets other threads run.
+code does, since handing it over could cost more than the call; only one that takes long lets other threads run.
 
 The classes are those of Python to whoever uses them, and share nothing with them but their names and types. A draft of
 one kind is of no use to a tree of the other.
@@ -17,7 +16,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, unique
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -31,6 +30,25 @@ _LONG_CHANGES: Final = 2_000
 _LONG_BYTES: Final = 1 << 20
 """An update of that many changes or bytes takes milliseconds."""
 _HASH: Final = ctypes.c_char * len(EMPTY)
+
+
+class _Form(ctypes.Structure):
+    """``BobbinForm``: how a name and a value make a content."""
+
+    _fields_ = (  # type: ignore[mutable-override] # ctypes reads it once and never writes it
+        ("head", ctypes.c_char_p),
+        ("head_bytes", ctypes.c_size_t),
+        ("middle", ctypes.c_char_p),
+        ("middle_bytes", ctypes.c_size_t),
+    )
+
+
+def form_of(head: bytes, middle: bytes) -> ctypes.Structure:
+    """Where a content is ``head``, a name, ``middle`` and a value, the name and the value with their lengths."""
+    return _Form(head, len(head), middle, len(middle))
+
+
+_form_of_values: Final = cache(partial(form_of, b""))
 
 
 @unique
@@ -84,13 +102,20 @@ class NativeTreeDraft(TreeDraft):
 
     def update(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Set the contents of some names; None takes a name away. Once for each draft."""
+        self._update(None, changes)
+
+    def update_values(self, middle: bytes, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """The same for values: a content is then a name, ``middle`` and a value, with the length before both."""
+        self._update(_form_of_values(middle), changes)
+
+    def _update(self, form: ctypes.Structure | None, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         if self.top != self.base or self._has_notes:
             raise _error(TreeStatus.USED)
         pieces = _in_pieces(changes)
         if pieces is None:
             return
         functions: ctypes.CDLL = self._functions.yielding if pieces.is_long else self._functions.holding
-        self.top = pieces.given_to(functions.bobbin_tree_draft_update, self.handle)
+        self.top = pieces.given_to(functions.bobbin_tree_draft_update, self.handle, form)
         self._has_notes = True
 
     def __del__(self) -> None:
@@ -108,7 +133,7 @@ class NativeContentTree(ContentTree):
 
     def __init__(self) -> None:
         super().__init__()
-        self._functions: Final = _functions()
+        self._functions: Final = tree_functions()
         self._handle: int | None = self._functions.holding.bobbin_tree_new()
         if self._handle is None:
             raise _error(TreeStatus.NO_MEMORY)
@@ -125,7 +150,7 @@ class NativeContentTree(ContentTree):
         if pieces is None:
             return
         functions: ctypes.CDLL = self._functions.yielding if pieces.is_long else self._functions.holding
-        self.top = pieces.given_to(functions.bobbin_tree_update, self._handle)
+        self.top = pieces.given_to(functions.bobbin_tree_update, self._handle, None)
 
     def draft(self, on: TreeDraft | None = None) -> NativeTreeDraft:
         """A draft of changes to this tree, or to what an earlier draft of it makes of it."""
@@ -151,15 +176,6 @@ class NativeContentTree(ContentTree):
         raise TypeError("a tree in C cannot be copied")
 
 
-@cache
-def content_tree() -> type[ContentTree]:
-    """The tree in C; that in Python where it is as good, or the only one."""
-    try:
-        return NativeContentTree if _functions().is_fast else ContentTree
-    except LibraryAbsent:
-        return ContentTree
-
-
 def load_tree_functions(path: Path) -> TreeFunctions:
     """The functions of the library in some file. Raises ``LibraryAbsent`` where it is not there or has no trees."""
     if not path.is_file():
@@ -176,33 +192,36 @@ def load_tree_functions(path: Path) -> TreeFunctions:
 
 
 @cache
-def _functions() -> TreeFunctions:
+def tree_functions() -> TreeFunctions:
+    """Those of this package. Raises ``LibraryAbsent`` where they are not there."""
     return load_tree_functions(FOLDER / FILE_NAME)
 
 
 def _declare(functions: ctypes.CDLL) -> None:
     handle, piece, size, status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int
-    changes = (size, piece, size, ctypes.c_void_p, piece, size, ctypes.c_void_p, ctypes.POINTER(_HASH))
+    pairs = (size, piece, size, ctypes.c_void_p, piece, size, ctypes.c_void_p, ctypes.POINTER(_HASH))
+    form = ctypes.POINTER(_Form)
     for name, result, arguments in (
         ("bobbin_tree_is_fast", ctypes.c_int, ()),
         ("bobbin_tree_new", handle, ()),
         ("bobbin_tree_free", None, (handle,)),
         ("bobbin_tree_len", size, (handle,)),
         ("bobbin_tree_contains", ctypes.c_int, (handle, piece, size)),
-        ("bobbin_tree_update", status, (handle, *changes)),
+        ("bobbin_tree_update", status, (handle, form, *pairs)),
         ("bobbin_tree_merge", status, (handle, handle)),
         ("bobbin_tree_draft_new", handle, (handle, handle)),
         ("bobbin_tree_draft_free", None, (handle,)),
-        ("bobbin_tree_draft_update", status, (handle, *changes)),
+        ("bobbin_tree_draft_update", status, (handle, form, *pairs)),
         ("bobbin_tree_draft_settle", status, (handle,)),
+        ("bobbin_merkle_root", status, (form, piece, size, *pairs)),
     ):
         function = getattr(functions, name)
         function.restype = result
         function.argtypes = arguments
 
 
-class _Pieces:
-    """Changes as the library takes them."""
+class Pieces:
+    """Names and contents, or values, as the library takes them."""
 
     __slots__ = ("_content_lengths", "_contents", "_name_lengths", "_names")
 
@@ -222,26 +241,26 @@ class _Pieces:
         """Whether the library will be busy with them for some time."""
         return len(self._name_lengths) >= _LONG_CHANGES or len(self._contents) >= _LONG_BYTES
 
-    def given_to(self, function: "ctypes._NamedFuncPointer", handle: int | None) -> bytes:
+    def given_to(self, function: "ctypes._NamedFuncPointer", *before: object) -> bytes:
         """The hash that they lead to."""
         top = _HASH()
         name_lengths, count = self._name_lengths.buffer_info()
         content_lengths, _ = self._content_lengths.buffer_info()
         names, contents = self._names, self._contents
         status = function(
-            handle, count, names, len(names), name_lengths, contents, len(contents), content_lengths, ctypes.byref(top)
+            *before, count, names, len(names), name_lengths, contents, len(contents), content_lengths, ctypes.byref(top)
         )
         _check(status)
         return top.raw
 
 
-def _in_pieces(changes: Iterable[tuple[bytes, bytes | None]]) -> _Pieces | None:
+def _in_pieces(changes: Iterable[tuple[bytes, bytes | None]]) -> Pieces | None:
     """None where there are none."""
     columns = tuple(zip(*changes, strict=True))
     if not columns:
         return None
     names, contents = columns
-    return _Pieces(names, contents)
+    return Pieces(names, contents)
 
 
 def _native(draft: TreeDraft) -> NativeTreeDraft:

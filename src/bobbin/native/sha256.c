@@ -1,6 +1,7 @@
 /* SHA-256 (FIPS 180-4), one block after the other. */
 #include "sha256.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -237,3 +238,16 @@ const BtSha256 *bt_sha256_instructions(void)
 }
 
 #endif
+
+const BtSha256 *bt_sha256(void)
+{
+    /* Whoever comes at the same time finds the same. */
+    static _Atomic(const BtSha256 *) chosen;
+    const BtSha256 *found = atomic_load(&chosen);
+    if (found == NULL) {
+        found = bt_sha256_instructions();
+        found = found == NULL ? &BT_SHA256_PORTABLE : found;
+        atomic_store(&chosen, found);
+    }
+    return found;
+}

@@ -23,6 +23,9 @@ extern const BtSha256 BT_SHA256_PORTABLE;
 /* By instructions; a null pointer where this processor, or this compiler, has none. It asks the processor each time. */
 const BtSha256 *bt_sha256_instructions(void);
 
+/* The better one of both. The processor is asked once. */
+const BtSha256 *bt_sha256(void);
+
 /* The hash that a state has come to. */
 void bt_sha256_put(const uint32_t *state, uint8_t *out);
 

@@ -38,34 +38,53 @@ void bt_texts_add(BtTexts *texts, size_t length, uint8_t *out)
     texts->is_one_waiting = false;
 }
 
-/* The text does not fit: its first and its last block are put together here, those between are taken where they are. */
-static void add_long(const BtSha256 *sha256, uint8_t tag, const uint8_t *bytes, size_t length, uint8_t *out)
+/* The text does not fit. Blocks that two parts share are put together here, the others are taken where they are. */
+static void add_long(const BtSha256 *sha256, const BtPart *parts, size_t count, uint8_t *out)
 {
     uint32_t state[BT_STATE_WORDS];
     uint8_t blocks[2 * BT_BLOCK_BYTES];
+    size_t held = 0, length = 0;
     memcpy(state, BT_SHA256_START, sizeof state);
-    blocks[0] = tag;
-    memcpy(blocks + 1, bytes, BT_BLOCK_BYTES - 1);
-    sha256->take(state, blocks, 1);
-    size_t between = (length - (BT_BLOCK_BYTES - 1)) / BT_BLOCK_BYTES;
-    sha256->take(state, bytes + (BT_BLOCK_BYTES - 1), between);
-    size_t taken = BT_BLOCK_BYTES - 1 + between * BT_BLOCK_BYTES;
-    memcpy(blocks, bytes + taken, length - taken);
-    sha256->take(state, blocks, bt_sha256_pad(blocks, length + 1) - between - 1);
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *bytes = parts[i].bytes;
+        size_t left = parts[i].length;
+        length += left;
+        if (held && left) {
+            size_t more = left < BT_BLOCK_BYTES - held ? left : BT_BLOCK_BYTES - held;
+            memcpy(blocks + held, bytes, more);
+            held += more;
+            bytes += more;
+            left -= more;
+            if (held == BT_BLOCK_BYTES) {
+                sha256->take(state, blocks, 1);
+                held = 0;
+            }
+        }
+        if (left) { /* and nothing is held */
+            size_t whole = left / BT_BLOCK_BYTES;
+            sha256->take(state, bytes, whole);
+            held = left - whole * BT_BLOCK_BYTES;
+            memcpy(blocks, bytes + whole * BT_BLOCK_BYTES, held);
+        }
+    }
+    sha256->take(state, blocks, bt_sha256_pad(blocks, length) - length / BT_BLOCK_BYTES);
     bt_sha256_put(state, out);
 }
 
-void bt_texts_add_tagged(BtTexts *texts, uint8_t tag, const uint8_t *bytes, size_t length, uint8_t *out)
+void bt_texts_add_parts(BtTexts *texts, const BtPart *parts, size_t count, uint8_t *out)
 {
-    if (length >= BT_TEXT_BYTES_MAX) {
-        add_long(texts->sha256, tag, bytes, length, out);
-        return;
-    }
+    size_t length = 0;
     uint8_t *text = bt_texts_next(texts);
-    text[0] = tag;
-    if (length)
-        memcpy(text + 1, bytes, length);
-    bt_texts_add(texts, length + 1, out);
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].length > BT_TEXT_BYTES_MAX - length) {
+            add_long(texts->sha256, parts, count, out);
+            return;
+        }
+        if (parts[i].length)
+            memcpy(text + length, parts[i].bytes, parts[i].length);
+        length += parts[i].length;
+    }
+    bt_texts_add(texts, length, out);
 }
 
 void bt_texts_end(BtTexts *texts)

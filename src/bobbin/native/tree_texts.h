@@ -26,8 +26,14 @@ uint8_t *bt_texts_next(BtTexts *texts);
 /* The text at bt_texts_next is complete. Its hash is at `out` after bt_texts_end at the latest. */
 void bt_texts_add(BtTexts *texts, size_t length, uint8_t *out);
 
-/* A text that is `tag` and some bytes, of any length, which are read now. */
-void bt_texts_add_tagged(BtTexts *texts, uint8_t tag, const uint8_t *bytes, size_t length, uint8_t *out);
+/* A piece of a text. Where it has no length, its bytes may be a null pointer. */
+typedef struct {
+    const uint8_t *bytes;
+    size_t length;
+} BtPart;
+
+/* A text of some parts, one after the other, of any length, which are read now. */
+void bt_texts_add_parts(BtTexts *texts, const BtPart *parts, size_t count, uint8_t *out);
 
 /* All hashes are where they belong. */
 void bt_texts_end(BtTexts *texts);

@@ -12,7 +12,7 @@ from bobbin.cluster.identity import node_id_of
 from bobbin.cluster.names import NodeId
 from bobbin.cluster.shard.machine import Shard
 from bobbin.cluster.transactions.names import ShardId
-from bobbin.native.content_tree import content_tree
+from bobbin.native.hashing import hashing
 from bobbin.runtime.cluster_attachment import Host
 from bobbin.runtime.cluster_audit import Audit
 from bobbin.runtime.cluster_certificate import Credentials, public_key
@@ -73,7 +73,7 @@ class ShardNode:
         )
 
         def make() -> Shard:
-            return shard_machine(shard=shard.shard, config=shard.chain, trees=content_tree())
+            return shard_machine(shard=shard.shard, config=shard.chain, hashing=hashing())
 
         self.node: Final = ClusterNode(
             settings,

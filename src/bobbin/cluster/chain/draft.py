@@ -216,16 +216,13 @@ class Overlay:
         """The tree with these changes."""
         below = self.below
         draft = tree.draft(None if below is None or below.is_merged else below.tree)
-        pack, join = LENGTH.pack, b"".join
-        draft.update(
-            [
-                # As ``content`` has it, without a call for each.
-                (key, join((pack(len(key)), key, _FIELDS[holds], pack(len(version.value)), version.value)))
-                if (holds := version.holds) is not Holds.NOTHING
-                else (key, None)
+        if {version.holds for version in self.changes.values()} <= {Holds.BYTES}:  # as in most blocks
+            draft.update_values(_FIELDS[Holds.BYTES], [(key, version.value) for key, version in self.changes.items()])
+        else:
+            draft.update(
+                (key, None if version.holds is Holds.NOTHING else content(key, version.holds, version.value))
                 for key, version in self.changes.items()
-            ]
-        )
+            )
         return draft
 
 

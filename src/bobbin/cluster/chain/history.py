@@ -40,10 +40,14 @@ class History:
             else:
                 heights[name] = [known, height]
 
-    def newest(self, name: bytes) -> int:
-        """Where a key was touched last; 0 for nowhere."""
-        known = self._heights.get(name, 0)
-        return known if isinstance(known, int) else known[-1]
+    def is_touched(self, names: Iterable[bytes], since: int) -> bool:
+        """Whether one of these keys was touched above a height."""
+        heights = self._heights
+        for name in names:
+            known = heights.get(name)
+            if known is not None and (known[-1] if isinstance(known, list) else known) > since:
+                return True
+        return False
 
     def heights(self, name: bytes) -> Sequence[int]:
         """Where a key was touched."""

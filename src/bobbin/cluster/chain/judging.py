@@ -10,7 +10,7 @@ from typing import Final
 from bobbin.cluster.chain.block import Block, BlockHeader
 from bobbin.cluster.chain.draft import Draft, Overlay, block_delta
 from bobbin.cluster.chain.encoding import envelope_hash, header_bytes, why_header_invalid
-from bobbin.cluster.chain.merkle import tx_root
+from bobbin.cluster.chain.hashing import Hashing
 from bobbin.cluster.chain.signing import why_header_unsigned
 from bobbin.cluster.chain.versions import Versions
 from bobbin.cluster.content_tree import ContentTree, TreeDraft
@@ -32,6 +32,7 @@ class Ground:
         hash: bytes,
         versions: Versions,
         tree: ContentTree,
+        hashing: Hashing,
         below: Draft | None,
         dimension: int,
         codebook_version: int,
@@ -43,6 +44,7 @@ class Ground:
         """Of the block before."""
         self.versions = versions
         self.tree = tree
+        self.hashing = hashing
         self.below = below
         self.dimension = dimension
         self.codebook_version = codebook_version
@@ -144,7 +146,7 @@ class Judgement:
         return None if self.block.header.prev_hash == self._ground.hash else "it does not follow the block before"
 
     def _transaction_root(self) -> str | None:
-        if self.block.header.tx_root != tx_root(self.block.transactions):
+        if self.block.header.tx_root != self._ground.hashing.tx_root(self.block.transactions):
             return "it is not that of the operations"
         if self.block.header.envelope_hash != envelope_hash(self.block.transactions):
             return "ids, reads or bounds of the transactions are not those that the header fixes"

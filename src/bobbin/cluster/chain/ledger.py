@@ -6,7 +6,7 @@ draft that is merged for it, and a draft is merged only if it is of this very bl
 costs follows from the block and not from the store.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -25,11 +25,11 @@ from bobbin.cluster.chain.draft import (
 )
 from bobbin.cluster.chain.encoding import envelope_hash, header_bytes, header_hash, why_header_invalid
 from bobbin.cluster.chain.errors import ChainError, SnapshotTooOld
+from bobbin.cluster.chain.hashing import PLAIN, Hashing
 from bobbin.cluster.chain.history import History, Touch, touches
 from bobbin.cluster.chain.holdings import Holds
 from bobbin.cluster.chain.judging import TRANSACTIONS_MAX, Ground, Judgement
 from bobbin.cluster.chain.meaning import transition_fault
-from bobbin.cluster.chain.merkle import tx_root
 from bobbin.cluster.chain.signing import signature_of
 from bobbin.cluster.chain.similarity import BlockVectors, Similar
 from bobbin.cluster.chain.snapshot import (
@@ -43,7 +43,6 @@ from bobbin.cluster.chain.snapshot import (
 from bobbin.cluster.chain.verification import Fault, Flaw, verify_blocks
 from bobbin.cluster.chain.versions import KEEP_BYTES, KEEP_HEIGHTS, Item, Versions
 from bobbin.cluster.codebook.global_book import EMPTY, GlobalCodebook
-from bobbin.cluster.content_tree import ContentTree
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.identity import Identity
 from bobbin.cluster.names import NodeId
@@ -77,9 +76,8 @@ class Ledger:
         config: ChainConfig,
         keep_heights: int = KEEP_HEIGHTS,
         keep_bytes: int = KEEP_BYTES,
-        trees: Callable[[], ContentTree] = ContentTree,
+        hashing: Hashing = PLAIN,
     ) -> None:
-        """``trees`` makes an empty tree over what keys hold: this one in Python, or one that is as good and faster."""
         self.config: Final = config
         self.codebook: GlobalCodebook = EMPTY
         self.correction = ""
@@ -90,8 +88,8 @@ class Ledger:
         first = genesis(self._dimension)
         self._links = [_Link(first, header_hash(first.header))]
         self._versions = Versions(keep_heights=keep_heights, keep_bytes=keep_bytes)
-        self._new_tree: Final = trees
-        self._tree = trees()
+        self._hashing: Final = hashing
+        self._tree = hashing.new_tree()
         self._history = History()
         self._vectors = BlockVectors(self._dimension)
         self._codebook_hash = _hash_of(self.codebook)
@@ -167,9 +165,9 @@ class Ledger:
         """The blocks with operations on a key, affected or storage, ascending."""
         return self._history.heights(key)
 
-    def touched_at(self, key: bytes) -> int:
-        """The newest block with an operation on a key, affected or storage; 0 for none."""
-        return self._history.newest(key)
+    def is_touched(self, keys: Iterable[bytes], since: int) -> bool:
+        """Whether a block above a height has an operation on one of these keys, affected or storage."""
+        return self._history.is_touched(keys, since)
 
     def history(self, key: bytes) -> list[Touch]:
         """Every operation on a key, affected or storage, in order."""
@@ -263,7 +261,7 @@ class Ledger:
         header = BlockHeader(
             height=before.height + 1,
             prev_hash=self.tip if below is None else below.hash,
-            tx_root=tx_root(taken),
+            tx_root=self._hashing.tx_root(taken),
             envelope_hash=envelope_hash(tuple(taken)),
             state_root=tree.top,
             delta_embedding=delta,
@@ -312,6 +310,7 @@ class Ledger:
                 hash=self.tip if below is None else below.hash,
                 versions=self._versions,
                 tree=self._tree,
+                hashing=self._hashing,
                 below=below,
                 dimension=self._dimension,
                 codebook_version=self.codebook.version,
@@ -448,7 +447,7 @@ class Ledger:
             keep_heights=self._keep_heights,
             keep_bytes=self._keep_bytes,
         )
-        tree = self._new_tree()
+        tree = self._hashing.new_tree()
         tree.update((key, content_of(key, held)) for key, held in versions.contents())
         if tree.top != (found.blocks[-1].block.header.state_root if found.blocks else ZERO):
             raise IntegrityError("the keys of the snapshot do not make the state root of its last block")

@@ -9,9 +9,8 @@ from hashlib import sha256
 from typing import Final
 
 from bobbin.cluster.chain.block import ZERO
-from bobbin.cluster.operations import Transaction, operation_digest
 
-_NODE_TAG: Final = b"bobbin-chain-node/v1"
+NODE_TAG: Final = b"bobbin-chain-node/v1"
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:
@@ -21,13 +20,8 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
         return ZERO
     while len(level) > 1:
         left = iter(level)
-        above = [sha256(_NODE_TAG + one + other).digest() for one, other in zip(left, left, strict=False)]
+        above = [sha256(NODE_TAG + one + other).digest() for one, other in zip(left, left, strict=False)]
         if len(level) % 2:
             above.append(level[-1])
         level = above
     return level[0]
-
-
-def tx_root(transactions: Iterable[Transaction]) -> bytes:
-    """Over the operations of all transactions."""
-    return root_of([operation_digest(operation) for one in transactions for operation in one.operations])

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from bobbin.cluster.chain.block import Block, genesis
 from bobbin.cluster.chain.encoding import envelope_hash, header_bytes, header_hash, why_header_invalid
-from bobbin.cluster.chain.merkle import tx_root
+from bobbin.cluster.chain.hashing import PLAIN
 from bobbin.cluster.chain.signing import why_header_unsigned
 from bobbin.cluster.operations import why_invalid
 
@@ -61,7 +61,7 @@ def _flaw(block: Block, before: Block, before_hash: bytes, dimension: int) -> tu
         return Flaw.HEIGHT, f"it says {header.height}"
     if header.prev_hash != before_hash:
         return Flaw.PREVIOUS_HASH, "it does not follow the block before"
-    if header.tx_root != tx_root(block.transactions):
+    if header.tx_root != PLAIN.tx_root(block.transactions):
         return Flaw.TRANSACTION_ROOT, "the root is not that of the operations"
     if header.envelope_hash != envelope_hash(block.transactions):
         return Flaw.TRANSACTION_ROOT, "ids, reads or bounds of the transactions are not those that the header fixes"

@@ -23,7 +23,7 @@ def why_transaction_refused(transaction: Transaction, *, shard: ShardId, shards:
     wrong = why_invalid(transaction, dimension=dimension)
     if wrong is not None:
         return wrong
-    if not transaction.operations and not transaction.reads:
+    if not (transaction.operations or transaction.reads):
         return "the transaction neither reads nor writes"
     if shards > 1:
         for operation in transaction.operations:

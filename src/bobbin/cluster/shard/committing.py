@@ -91,6 +91,8 @@ class Committing:
         self.committed = 0
         self.conflicts = 0
         self._leading: Final = leading
+        self._room: Final = leading.shard.config.max_transactions
+        """So many operations go into a block."""
         self._merge: Final = leading.shard.config.auto_merge
         self._company: Final = self._merge.max_merge_batch if self._merge.enabled else 1
         """So many make a block worth while that follows another one under way; and so many are merged at most."""
@@ -139,28 +141,32 @@ class Committing:
     def _take(self, event: Commit, standing: "_Standing") -> None:
         leading, transaction, request = self._leading, event.transaction, event.request
         tx = TxId(transaction.id)
-        known = self._aboard.get(tx) or self._waiting.get(tx)
+        known = self._waiting.get(tx) or self._aboard.get(tx)
         if known is not None:
             self._join(known, event)
             return
-        refused = self._why_refused(transaction, standing)
+        height = leading.shard.committed_at(tx)
+        refused = self._why_refused(transaction, standing, is_committed=height is not None)
         if refused is not None:
             ended, reason = refused
             leading.answer(request, ended, tx, reason)
-            return
-        done = leading.shard.committed(tx)
-        if done is not None:
-            # One that was answered by an equal one stands in its block without operations.
-            if done.operations in ((), transaction.operations):
-                self._answer_committed(request, tx)
-            else:
-                leading.answer(request, Ended.REFUSED, tx, "another transaction has this id")
-            return
-        if len(self._waiting) >= WAITING_MAX:
+        elif height is not None:
+            self._answer_again(event, tx)
+        elif len(self._waiting) >= WAITING_MAX:
             leading.answer(request, Ended.BUSY, tx, f"{WAITING_MAX} transactions wait for a block")
-            return
-        waiting = self._waiting[tx] = Waiting(transaction, is_part=False, deadline_ms=standing.deadline_ms)
-        waiting.requests.append(request)
+        else:
+            waiting = self._waiting[tx] = Waiting(transaction, is_part=False, deadline_ms=standing.deadline_ms)
+            waiting.requests.append(request)
+
+    def _answer_again(self, event: Commit, tx: TxId) -> None:
+        """Somebody asks for what was committed."""
+        done = self._leading.shard.committed(tx)
+        assert done is not None, "its height is known"
+        # One that was answered by an equal one stands in its block without operations.
+        if done.operations in ((), event.transaction.operations):
+            self._answer_committed(event.request, tx)
+        else:
+            self._leading.answer(event.request, Ended.REFUSED, tx, "another transaction has this id")
 
     def _join(self, known: Waiting, event: Commit) -> None:
         tx = known.tx
@@ -176,18 +182,19 @@ class Committing:
         known = self._waiting.get(tx) or self._aboard.get(tx)
         return known is not None and not known.is_part
 
-    def _why_refused(self, transaction: Transaction, standing: "_Standing") -> tuple[Ended, str] | None:
+    def _why_refused(
+        self, transaction: Transaction, standing: "_Standing", *, is_committed: bool
+    ) -> tuple[Ended, str] | None:
         leading = self._leading
-        shard = leading.shard
         wrong = why_transaction_refused(
             transaction, shard=leading.own, shards=leading.shards, dimension=leading.dimension
         )
         if wrong is not None:
             return Ended.REFUSED, wrong
         tx = TxId(transaction.id)
-        if len(transaction.operations) > shard.config.max_transactions:
-            return Ended.REFUSED, f"a block has at most {shard.config.max_transactions} operations"
-        if shard.committed_at(tx) is not None:
+        if len(transaction.operations) > self._room:
+            return Ended.REFUSED, f"a block has at most {self._room} operations"
+        if is_committed:
             return None
         if standing.has_parts and self._is_of_part(tx):
             return Ended.REFUSED, "a transaction over several shards has this id"
@@ -234,18 +241,17 @@ class Committing:
                 return
             self._make_block(batch)
 
-    @property
-    def _room(self) -> int:
-        return self._leading.shard.config.max_transactions
-
     def _choose(self) -> list[tuple[Waiting, Transaction]]:
         """Who shares the next block, in the order in which they came, each with what stands for it in there."""
         self._is_full = False
         batch: list[tuple[Waiting, Transaction]] = []
-        taken: Sharing[Waiting] = Sharing()
+        taken: Sharing[Waiting] | None = Sharing()
         operations = size = moving = 0
         has_locks = len(self._leading.locks) > 0
-        for waiting in list(self._waiting.values()):
+        queue = list(self._waiting.values())
+        if not self._aboard and len(queue) <= self._transactions_max and _are_apart(queue):
+            taken = None
+        for waiting in queue:
             if waiting.is_held or (has_locks and not self._is_free(waiting)):
                 continue
             more, bytes_more = len(waiting.transaction.operations), waiting.size
@@ -263,7 +269,8 @@ class Committing:
             size += bytes_more
             moving += waiting.moves_vectors
             batch.append((waiting, chosen))
-            taken.add(waiting)
+            if taken is not None:
+                taken.add(waiting)
             if len(batch) >= self._transactions_max:
                 self._is_full = True
                 break
@@ -280,14 +287,15 @@ class Committing:
             self._end(waiting, Ended.BUSY, "a key is locked by a transaction over several shards")
         return False
 
-    def _fit(self, waiting: Waiting, taken: Sharing[Waiting]) -> Transaction | None:
+    def _fit(self, waiting: Waiting, taken: Sharing[Waiting] | None) -> Transaction | None:
         """What goes into the block beside those that were taken; None if it goes into none for now.
 
+        ``taken`` is None where nobody touches a key that somebody else touches who waits or is under way.
         Many may want one key, so what is looked at here is bounded: by whom it is compared with, and by hearing at once
         of what the applied state refuses anyway.
         """
         leading, transaction = self._leading, waiting.transaction
-        others = taken.in_the_way_of(waiting)
+        others = () if taken is None else taken.in_the_way_of(waiting)
         if others:
             final = leading.shard.ledger.clash(transaction)
             if final is not None:
@@ -303,7 +311,7 @@ class Committing:
                     return None
             if len(others) > COMPARED_MAX:
                 return None
-        aboard = self._aboard_by_key.in_the_way_of(waiting)
+        aboard = self._aboard_by_key.in_the_way_of(waiting) if self._aboard else ()
         if aboard and (len(aboard) > COMPARED_MAX or any(self._is_in_the_way(other, waiting) for other in aboard)):
             self._hold(waiting)
             return None
@@ -517,3 +525,13 @@ class Committing:
     def under_way(self) -> int:
         """Blocks that were proposed and not heard of."""
         return len(self._flights)
+
+
+def _are_apart(queue: Sequence[Waiting]) -> bool:
+    """Whether no two touch the same key."""
+    keys: set[bytes] = set()
+    count = 0
+    for waiting in queue:
+        keys.update(waiting.kinds)
+        count += len(waiting.kinds)
+    return len(keys) == count

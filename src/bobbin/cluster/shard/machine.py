@@ -13,7 +13,7 @@ block, word for word as it was promised, and unlocked by the same command that d
 merged when their block comes; without them the same is worked out again, so that nothing rests on their being there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Protocol, TypeAlias, assert_never
 
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from bobbin.cluster.chain.block import Block
 from bobbin.cluster.chain.draft import Clash, ClashKind, Draft
+from bobbin.cluster.chain.hashing import PLAIN, Hashing
 from bobbin.cluster.chain.holdings import Holds, vector_of
 from bobbin.cluster.chain.ledger import Ledger
 from bobbin.cluster.chain.snapshot import Codec as ChainCodec
@@ -84,18 +85,15 @@ class Codec(Protocol):
 class Shard:
     """A ``StateMachine``."""
 
-    def __init__(
-        self, codec: Codec, *, shard: ShardId, config: ChainConfig, trees: Callable[[], ContentTree] = ContentTree
-    ) -> None:
-        """``trees``: as for a ``Ledger``."""
+    def __init__(self, codec: Codec, *, shard: ShardId, config: ChainConfig, hashing: Hashing = PLAIN) -> None:
         self.shard: Final = shard
         self.config: Final = config
-        self.ledger = Ledger(config=config, trees=trees)
+        self.ledger = Ledger(config=config, hashing=hashing)
         self.participant = Participant()
         self.recovery = TxRecoveryState()
         """What this shard's coordinator has written down."""
         self._codec: Final = codec
-        self._trees: Final = trees
+        self._hashing: Final = hashing
         self._thresholds: Final = Thresholds(conflicting=config.conflict_threshold)
         self._finished: dict[TxId, int] = {}
         """The transactions of all blocks above ``_forgotten``, with their heights."""
@@ -268,13 +266,8 @@ class Shard:
         ``own``: the ``kinds`` of the transaction.
         """
         ledger, since = self.ledger, transaction.since
-        if since < ledger.floor:
-            return None  # It is too old, which the chain says.
-        for key in own:
-            if ledger.touched_at(key) > since:
-                break
-        else:
-            return None  # as for most
+        if since < ledger.floor or not ledger.is_touched(own, since):
+            return None  # It is too old, which the chain says, or nobody came since.
         return find_rival(
             transaction,
             own,
@@ -413,7 +406,7 @@ class Shard:
         """Become what a capture wrote down, or raise ``IntegrityError`` and stay as it was."""
         groups = _Groups(entries, self._codec)
         _check_head(list(groups.take(HEAD_TAGS)), self.shard)
-        ledger = Ledger(config=self.config, trees=self._trees)
+        ledger = Ledger(config=self.config, hashing=self._hashing)
         ledger.restore(self._codec.chain, groups.take_raw(CHAIN_TAGS))
         participant = Participant()
         participant.restore(found for found in groups.take(PART_TAGS) if isinstance(found, ParticipantEntry))

@@ -29,6 +29,8 @@ class Sharing(Generic[T]):
     """Transactions by the keys that they touch."""
 
     def __init__(self) -> None:
+        self._unsorted: dict[TxId, T] = {}
+        """Taken in since somebody was last compared with them; often nobody is, and then they go from here."""
         self._others: dict[bytes, dict[TxId, T]] = {}
         """Those that do more at a key than to add to it."""
         self._adding: dict[bytes, dict[int, dict[TxId, T]]] = {}
@@ -36,14 +38,12 @@ class Sharing(Generic[T]):
 
     def add(self, one: T) -> None:
         """Take in a transaction."""
-        for key, tag in one.kinds.items():
-            if not tag:
-                self._others.setdefault(key, {})[one.tx] = one
-            else:
-                self._adding.setdefault(key, {}).setdefault(tag, {})[one.tx] = one
+        self._unsorted[one.tx] = one
 
     def remove(self, one: T) -> None:
         """Let a transaction go that was taken in."""
+        if self._unsorted.pop(one.tx, None) is not None:
+            return
         for key, tag in one.kinds.items():
             at = self._adding[key] if tag else None
             there = self._others[key] if at is None else at[tag]
@@ -59,12 +59,11 @@ class Sharing(Generic[T]):
 
     def in_the_way_of(self, one: Touching) -> list[T]:
         """Those that touch a key of this one, and not all in the same commutative way; each once."""
+        if self._unsorted:
+            self._sort()
         others, adding = self._others, self._adding
-        kinds = one.kinds
-        if not adding and others.keys().isdisjoint(kinds):
-            return []  # as for most
         found: dict[TxId, T] = {}
-        for key, tag in kinds.items():
+        for key, tag in one.kinds.items():
             if key in others:
                 found |= others[key]
             if key in adding:
@@ -72,3 +71,12 @@ class Sharing(Generic[T]):
                     if kind != tag:
                         found |= there
         return list(found.values())
+
+    def _sort(self) -> None:
+        for tx, one in self._unsorted.items():
+            for key, tag in one.kinds.items():
+                if not tag:
+                    self._others.setdefault(key, {})[tx] = one
+                else:
+                    self._adding.setdefault(key, {}).setdefault(tag, {})[tx] = one
+        self._unsorted.clear()

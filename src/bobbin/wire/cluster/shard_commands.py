@@ -4,13 +4,12 @@ MessagePack arrays. A command or an entry begins with the number of its kind, fr
 tells it from what other machines of the same log take. The same value has always the same bytes.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from bobbin.cluster.chain.hashing import PLAIN, Hashing
 from bobbin.cluster.chain.snapshot import SnapshotEntry as ChainEntry
-from bobbin.cluster.content_tree import ContentTree
 from bobbin.cluster.settings import ChainConfig
 from bobbin.cluster.shard.commands import Command, Outcome
 from bobbin.cluster.shard.machine import Shard, SnapshotEntry
@@ -90,6 +89,6 @@ class ShardCodec:
             raise PeerError(MALFORMED, f"no entry of a snapshot: {error}") from error
 
 
-def shard_machine(*, shard: ShardId, config: ChainConfig, trees: Callable[[], ContentTree] = ContentTree) -> Shard:
-    """An empty shard. ``trees``: as for a ``Ledger``."""
-    return Shard(ShardCodec(), shard=shard, config=config, trees=trees)
+def shard_machine(*, shard: ShardId, config: ChainConfig, hashing: Hashing = PLAIN) -> Shard:
+    """An empty shard."""
+    return Shard(ShardCodec(), shard=shard, config=config, hashing=hashing)

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from bobbin.cluster.chain.block import ZERO, Block
 from bobbin.cluster.chain.encoding import envelope_hash
+from bobbin.cluster.chain.hashing import PLAIN
 from bobbin.cluster.chain.judging import TRANSACTIONS_MAX
 from bobbin.cluster.chain.ledger import Appended, Ledger
-from bobbin.cluster.chain.merkle import tx_root
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.operations import CounterAdd, Embed, Put, ReadVersion, Transaction
 from bobbin.cluster.raft.fast_path import Check
@@ -30,7 +30,7 @@ def _block(ledger: Ledger) -> Block:
 def _with(block: Block, *transactions: Transaction) -> Block:
     """Other transactions, with the roots that belong to them: only what they lead to can be wrong."""
     return forged(
-        block, transactions=transactions, tx_root=tx_root(transactions), envelope_hash=envelope_hash(transactions)
+        block, transactions=transactions, tx_root=PLAIN.tx_root(transactions), envelope_hash=envelope_hash(transactions)
     )
 
 

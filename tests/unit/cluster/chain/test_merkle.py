@@ -1,7 +1,8 @@
 from hashlib import sha256
 from itertools import combinations
 
-from bobbin.cluster.chain.merkle import root_of, tx_root
+from bobbin.cluster.chain.hashing import PLAIN
+from bobbin.cluster.chain.merkle import root_of
 from bobbin.cluster.operations import Put, Transaction, operation_digest
 from tests.vectors.load import load
 
@@ -34,12 +35,12 @@ def test_no_two_lists_have_one_root() -> None:
 def test_a_leaf_is_hashed_under_another_tag_than_a_node() -> None:
     operation = Put(b"k", b"v")
     assert operation_digest(operation) == sha256(b"bobbin-chain-operation/v1\x01\0\0\0\x01k\0\0\0\x01v").digest()
-    assert tx_root([Transaction(bytes(16), (operation,))]) == operation_digest(operation)
+    assert PLAIN.tx_root([Transaction(bytes(16), (operation,))]) == operation_digest(operation)
 
 
 def test_the_root_is_over_all_operations_in_order() -> None:
     one, two, three = (Put(b"k", bytes([number])) for number in range(3))
     digests = [operation_digest(operation) for operation in (one, two, three)]
-    assert tx_root([Transaction(bytes(16), (one, two)), Transaction(b"1" * 16, (three,))]) == root_of(digests)
-    assert tx_root([Transaction(bytes(16), (two, one, three))]) != root_of(digests)
+    assert PLAIN.tx_root([Transaction(bytes(16), (one, two)), Transaction(b"1" * 16, (three,))]) == root_of(digests)
+    assert PLAIN.tx_root([Transaction(bytes(16), (two, one, three))]) != root_of(digests)
     assert root_of(digests).hex() == load("cluster/chain.json")["tx_root"]
