@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from tests.support.clusters import free_ports
 
 PATIENCE_SECONDS: Final = 90.0
 """Nothing depends on it; it ends a test that would wait for ever."""
+_TOLD_LINES: Final = 40
+"""Of each node, when a test has failed."""
 T = TypeVar("T")
 
 _SLOW_MACHINE: Final = (
@@ -47,14 +50,15 @@ class Processes:
     def start(self, *folders: Path) -> None:
         """Run nodes, and wait until they listen."""
         for folder in folders:
-            self.running[folder] = subprocess.Popen(
-                [*COMMAND, "cluster", "serve", str(folder), "--json"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment(),
-                text=True,
-            )
+            with _log_of(folder).open("ab") as log:
+                self.running[folder] = subprocess.Popen(
+                    [*COMMAND, "cluster", "serve", str(folder), "--json"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=environment(),
+                    text=True,
+                )
         for folder in folders:
             stdout = self.running[folder].stdout
             assert stdout is not None
@@ -101,6 +105,21 @@ class Processes:
             time.sleep(0.1)
         return status
 
+    def tell(self) -> None:
+        """Show what the nodes have said last, and which of them have ended by themselves."""
+        for folder in self.folders:
+            process = self.running.get(folder)
+            ended = "" if process is None or process.poll() is None else f", ended with {process.returncode}"
+            lines = _log_of(folder).read_text("utf-8").splitlines()[-_TOLD_LINES:]
+            sys.stdout.write("\n".join([f"---- {folder.name}{ended}", *lines, ""]))
+
+
+def _log_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.log")
+
+
+P = TypeVar("P", bound=Processes)
+
 
 def settle(folder: Path) -> None:
     """Let the node of a folder bear a machine that is busy."""
@@ -111,10 +130,19 @@ def settle(folder: Path) -> None:
 @contextmanager
 def processes(folder: Path, count: int = 3) -> Iterator[Processes]:
     """A cluster that runs for the length of a block; it is killed if the block has not ended it."""
-    nodes = Processes(folder, count)
+    with running(Processes(folder, count)) as nodes:
+        yield nodes
+
+
+@contextmanager
+def running(nodes: P) -> Iterator[P]:
+    """Run all of them. If something goes wrong meanwhile, what they have said is shown."""
     try:
         nodes.start(*nodes.folders)
         yield nodes
+    except BaseException:
+        nodes.tell()
+        raise
     finally:
         nodes.kill(*list(nodes.running))
 

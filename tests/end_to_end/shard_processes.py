@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from bobbin.config.shards import create_set, read_set
 from bobbin.runtime.cluster_client import ClusterClient
-from tests.end_to_end.cluster_processes import Processes, settle
+from tests.end_to_end.cluster_processes import Processes, running, settle
 from tests.support.clusters import free_ports
 from tests.support.shards import Asker
 
@@ -61,9 +61,5 @@ class ShardProcesses(Processes):
 @contextmanager
 def shard_processes(folder: Path, *, count: int = 3, shards: int = 2) -> Iterator[ShardProcesses]:
     """A set that runs for the length of a block; it is killed if the block has not ended it."""
-    nodes = ShardProcesses(folder, count, shards)
-    try:
-        nodes.start(*nodes.folders)
+    with running(ShardProcesses(folder, count, shards)) as nodes:
         yield nodes
-    finally:
-        nodes.kill(*list(nodes.running))

@@ -77,7 +77,7 @@ def test_an_even_number_draws_a_warning_and_half_of_it_commits_nothing(tmp_path:
         async with cluster(tmp_path, 4) as nodes:
             leader = await nodes.elected()
             for node in nodes.running:
-                assert node.alarm_counts["even-voters"] == 1
+                assert node.alarms.counts["even-voters"] == 1
                 assert any("4 voters" in problem for problem in node.problems())
             async with nodes.client() as client:
                 await client.put(b"a", b"1")

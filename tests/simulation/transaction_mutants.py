@@ -314,7 +314,7 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
         Edit(Shard, "locked_by", "holder = locks.owner(name)", "holder = None"),
     ),
     "does a transaction again that was asked for again (CL-154)": (
-        Edit(Committing, "_take", "if done is not None:", "if False:"),
+        Edit(Committing, "_take", "elif height is not None:", "elif False:"),
         Edit(Shard, "why_not_local", "if self.committed_at(tx) is not None:", "if False:"),
     ),
     "a look does not mind what is locked (T7)": (
@@ -378,7 +378,7 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
         Edit(
             Judgement,
             "_transaction_root",
-            "if self.block.header.tx_root != tx_root(self.block.transactions):",
+            "if self.block.header.tx_root != self._ground.hashing.tx_root(self.block.transactions):",
             "if False:",
         ),
         Edit(

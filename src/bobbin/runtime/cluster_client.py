@@ -120,12 +120,11 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         socket: Path | None = None,
         here: NodeId = _HERE,
         seconds: float = SECONDS,
-        until: float | None = None,
     ) -> None:
         """By TLS with ``own`` credentials that the cluster knows, by the ``socket`` of a node of this machine, or both.
 
         With both, the socket is asked first; ``here`` is the node whose socket it is. Made in an event loop. Each
-        request has so many ``seconds``, and none goes on after ``until``, a time of the event loop.
+        request has so many ``seconds``.
         """
         if own is None and socket is None:
             raise UsageError("a client has credentials, or the socket of a node of this machine")
@@ -136,7 +135,6 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         self._own: Final = own
         self._socket: Final = socket
         self._seconds: Final = seconds
-        self._until: Final = until
         self._connections: Final[dict[NodeId | None, Connection]] = {}
         self._dialling: Final[dict[NodeId, asyncio.Task[Connection]]] = {}
         self._loop: Final = asyncio.get_running_loop()
@@ -393,13 +391,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                 raise PeerError("wrong-answer", f"a {type(answer).__name__} is no answer to this")
 
     def _deadline(self) -> float:
-        """When a request that begins now is given up. Raises ``TransportError`` where it has no time at all."""
-        now = self._loop.time()
-        if self._until is None:
-            return now + self._seconds
-        if now >= self._until:
-            raise TransportError("time is up", retry=True)
-        return min(now + self._seconds, self._until)
+        """When a request that begins now is given up."""
+        return self._loop.time() + self._seconds
 
     async def _pause(self, deadline: float, answer: Answer | TransportError, doubt: str) -> None:
         """Before the next attempt. Raises what was heard last, or what is in doubt, where there is no time for one."""

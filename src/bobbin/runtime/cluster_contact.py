@@ -79,8 +79,7 @@ class Contact:
         """Hear from the leader how far it is."""
         leader = self._node.leader
         if leader is None or leader == self._node.node:
-            if self._node.is_settled:
-                self._node.settle_members(self._node.machine.applied_index)
+            self._node.operations.settle()
             return
         async with self._client() as client:
             known = await client.members(leader)

@@ -1,10 +1,10 @@
 """The figures of a node, read from its parts when somebody asks."""
 
-from collections import Counter
 from typing import Protocol
 
 from bobbin.cluster.monitoring import ClusterMetrics
 from bobbin.cluster.raft.machine import RaftMachine
+from bobbin.runtime.cluster_alarms import Alarms
 from bobbin.runtime.cluster_audit import Audit
 from bobbin.runtime.cluster_channels import Channels
 from bobbin.runtime.cluster_disk import Disk
@@ -41,7 +41,7 @@ class Figured(Protocol):
     def metrics(self) -> ClusterMetrics: ...
 
     @property
-    def alarm_counts(self) -> Counter[str]: ...
+    def alarms(self) -> Alarms: ...
 
 
 def gauges_of(node: Figured, *, now_ns: int) -> dict[str, float]:
@@ -73,7 +73,7 @@ def counts_of(node: Figured) -> dict[str, int]:
     return {
         **{name: getattr(stats, name) for name in stats.__slots__},
         **{f"clients_{name}": count for name, count in node.requests.counts.items()},
-        **{f"alarm_{code}": count for code, count in node.alarm_counts.items()},
+        **{f"alarm_{code}": count for code, count in node.alarms.counts.items()},
         **{f"refused_{refusal.value}": count for refusal, count in node.peers.gateway.refused.items()},
         **{f"channel_{reason}": count for reason, count in node.channels.refused.items()},
         "syncs": node.disk.syncs,

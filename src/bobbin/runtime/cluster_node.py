@@ -10,7 +10,6 @@ rule of its own, stops and says why, and takes part in nothing from then on.
 """
 
 import asyncio
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -37,7 +36,7 @@ from bobbin.cluster.raft.machine import RaftMachine
 from bobbin.cluster.raft.messages import RaftMessage
 from bobbin.errors import BobbinError, IntegrityError
 from bobbin.runtime import cluster_figures, cluster_status
-from bobbin.runtime.admission import MINUTE_NS
+from bobbin.runtime.cluster_alarms import Alarms
 from bobbin.runtime.cluster_attachment import Attachment, Attachments
 from bobbin.runtime.cluster_audit import Audit, configuration_text
 from bobbin.runtime.cluster_certificate import Credentials, public_key
@@ -45,6 +44,7 @@ from bobbin.runtime.cluster_channels import Channels
 from bobbin.runtime.cluster_clock import Wake
 from bobbin.runtime.cluster_disk import QUICK_NS_MAX, Disk
 from bobbin.runtime.cluster_gossip import Gossip
+from bobbin.runtime.cluster_kept import KeptMembers, Tell
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.runtime.cluster_operations import Operations
 from bobbin.runtime.cluster_peers import Peers
@@ -57,10 +57,6 @@ from bobbin.store.raft_storage import RaftStorage
 from bobbin.wire.cluster.client import Answer, Operation, Report, Request
 
 TIDY_SECONDS: Final = 0.5
-ALARMS_MAX: Final = 100
-"""That are shown."""
-ALARMS_PER_MINUTE: Final = 20
-"""Of one code, that are written down."""
 _GOSSIP: Final = frozenset(get_args(GossipMessage))
 
 
@@ -76,9 +72,6 @@ class _Nobody:
 
 class ClusterNode:
     """One node, running. Made with what its folder holds; ``start`` and ``stop`` are each called once."""
-
-    _restored_index: Index = Index(0)
-    """What the snapshot that it started with stands in for."""
 
     def __init__(
         self,
@@ -105,17 +98,12 @@ class ClusterNode:
         self.settings: Final = settings
         self.node: Final = node
         self.audit: Final = audit
-        self.alarms: Final[deque[tuple[int, str, str]]] = deque(maxlen=ALARMS_MAX)
-        """When (forward clock), the code and the detail of what a person should know."""
-        self.alarm_counts: Final[Counter[str]] = Counter()
-        self._alarms_written: Final[Counter[str]] = Counter()
-        self._alarms_since_ns = monotonic_ns()
+        self.alarms: Final = Alarms(node, audit, log, monotonic_ns)
         self.metrics: Final = ClusterMetrics()
         self.address = settings.listen
         """Where it really listens, once it does."""
         self._storage: Final = storage
         self._log: Final = log
-        self._remember: Final = remember
         self._loop: Final = asyncio.get_running_loop()
         self.over: Final[asyncio.Future[None]] = self._loop.create_future()
         """Fails with ``Halted`` when the node cannot go on."""
@@ -134,7 +122,10 @@ class ClusterNode:
             judge=judge,
         )
         self._directory: Directory = self.state.directory
+        self._restored_index = Index(0)
+        """What the snapshot that it started with stands in for."""
         self.disk: Final = self._make_disk()
+        self._kept: Final = KeptMembers(known, remember, self.disk, log)
         self.requests: Final = Requests(
             self, settings.clients, clock=self._loop.time, command_bytes_max=settings.raft.command_bytes_max
         )
@@ -152,10 +143,6 @@ class ClusterNode:
         self._wake: Final = Wake(partial(self.feed, events.Tick()))
         self._handlers: Final = self._make_handlers()
         self._changes_seen = 0
-        self._has_kept = known.index > 0
-        """Whether the copy on the disk tells that something was applied."""
-        self._kept: Directory = known.directory
-        """Who is known by the copy on the disk."""
         self._configured: tuple[Configuration, Index, bool] = self.machine.configuration, Index(0), True
         self._is_out = False
         """Whether this node has seen itself removed, and not come back."""
@@ -170,7 +157,7 @@ class ClusterNode:
             post=self._loop.call_soon_threadsafe,
             hear=self.feed,
             broke=partial(self._broke, "the disk's thread"),
-            took=self._synced,
+            took=partial(self.metrics.time, "sync"),
             quick_ns_max=QUICK_NS_MAX,
         )
 
@@ -243,7 +230,7 @@ class ClusterNode:
         self._log.info("node-started", node=self.node, listening=where, term=term, boot=self._storage.boot_id)
         voters = len(self.machine.configuration.voters)
         if voters and voters % 2 == 0:
-            self._alarm(effects.Alarm("even-voters", f"{voters} voters bear no more failures than one fewer would"))
+            self.alarm("even-voters", f"{voters} voters bear no more failures than one fewer would")
         self._take_directory()
         self.peers.know(self._directory)
         self.gossip.start()
@@ -307,8 +294,6 @@ class ClusterNode:
                 if pending:
                     self._do(machine.step(pending.popleft(), now_ns=monotonic_ns()))
                 else:
-                    if machine.role is not Role.LEADER:
-                        os.sched_yield()
                     self._apply(unapplied.popleft())
         except Exception as error:  # noqa: BLE001 -- whatever breaks here, its word is worth nothing any more
             if not isinstance(error, IntegrityError):
@@ -369,9 +354,6 @@ class ClusterNode:
             effects.Alarm: self._alarm,
             effects.WakeAt: self._wake_at,
         }
-
-    def _synced(self, duration_ns: int) -> None:
-        self.metrics.time("sync", duration_ns)
 
     def _wake_at(self, effect: effects.WakeAt) -> None:
         self._wake.at(effect.at_ns)
@@ -447,24 +429,10 @@ class ClusterNode:
 
     def alarm(self, code: str, detail: str) -> None:
         """A person should know."""
-        self._alarm(effects.Alarm(code, detail))
+        self.alarms.note(code, detail)
 
     def _alarm(self, effect: effects.Alarm) -> None:
-        """Count it and say so. No alarm halts the node: what raises one may be the word of a member that lies.
-
-        Such a member may lie as often as it likes. So each is counted, and of one kind only so many are written down.
-        """
-        now = monotonic_ns()
-        self.alarms.append((now, effect.code, effect.detail))
-        self.alarm_counts[effect.code] += 1
-        if now - self._alarms_since_ns >= MINUTE_NS:
-            self._alarms_since_ns = now
-            self._alarms_written.clear()
-        self._alarms_written[effect.code] += 1
-        if self._alarms_written[effect.code] > ALARMS_PER_MINUTE:
-            return
-        self.audit.note("alarm", None, effect.code, node=self.node, detail=effect.detail)
-        self._log.warning("alarm", node=self.node, code=effect.code, detail=effect.detail)
+        self.alarms.note(effect.code, effect.detail)
 
     # ---- members ----------------------------------------------------------------------------------------------------
 
@@ -473,14 +441,14 @@ class ClusterNode:
         self._changes_seen = self.state.changes
         directory = self.state.directory
         if directory == self._directory:
-            if self.state.says_who_is_known and not self._has_kept:
-                self.remember_members()
+            if self.state.says_who_is_known and not self._kept.tells_of_applied:
+                self._kept.keep(self.operations.known())
             return
         self._directory = directory
         self.channels.know(directory)
         self.peers.know(directory)
         self.gossip.know(self._gossip_peers())
-        self.remember_members()
+        self._kept.keep(self.operations.known())
 
     def learn(self, teller: NodeId, known: KnownMembers) -> None:
         """Another node says who is known; where it is ahead of this one, that helps to find a leader."""
@@ -489,36 +457,15 @@ class ClusterNode:
         if self.state.learn(teller, known, enough=max(1, others)):
             self._take_directory()
 
-    def settle_members(self, index: Index) -> None:
-        """Whoever leads has applied up to here: what others said counts until this node has, too."""
-        self.state.settle(index)
+    def settle_members(self, index: Index | None = None) -> None:
+        """Whoever leads has this committed, this node where no index is given: until it is applied, others' word counts."""
+        self.state.settle(self.machine.commit_index if index is None else index)
         if self.state.changes != self._changes_seen:
             self._take_directory()
 
-    def remember_members(self) -> None:
-        """Keep who is known for the next start."""
-        self._has_kept = True
-        self._keep_members(self.operations.known(), _nobody_waits)
-
-    def tell_members(self, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
+    def tell_members(self, tell: Tell) -> None:
         """Say who is known, when that would be known after a crash as well; or what is wrong with the disk."""
-        known = self.operations.known()
-        if known.directory == self._kept:
-            tell(known)
-        else:
-            self._keep_members(known, tell)
-
-    def _keep_members(self, known: KnownMembers, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
-        self.disk.do(partial(self._remember, known), partial(self._remembered, known, tell))
-
-    def _remembered(
-        self, known: KnownMembers, tell: Callable[[KnownMembers | BobbinError], None], outcome: BobbinError | None
-    ) -> None:
-        if outcome is None:
-            self._kept = known.directory
-        else:
-            self._log.warning("members-not-kept", detail=str(outcome))
-        tell(known if outcome is None else outcome)
+        self._kept.tell(self.operations.known(), tell)
 
     def _gossip_peers(self) -> tuple[tuple[NodeId, Embedding | None], ...]:
         members = self._directory.members
@@ -616,7 +563,7 @@ class ClusterNode:
         found = (
             [cluster_status.REMOVED]
             if self._is_out
-            else cluster_status.problems_of(self.machine, self.gossip.machine, self.peers.links, {})
+            else cluster_status.problems_of(self.machine, self.gossip.machine, self.peers.links)
         )
         if self.is_halted:
             found.insert(0, f"this node has stopped: {self.over.exception()}")
@@ -647,10 +594,6 @@ class ClusterNode:
         """All figures, for the report."""
         readings = {reading.metric.value: reading.value for reading in self.readings() if reading.value is not None}
         return {**self.gauges(), **self.counts(), **readings}
-
-
-def _nobody_waits(_: KnownMembers | BobbinError) -> None:
-    """What was kept, or why not, is told to nobody."""
 
 
 def _wall_ms() -> int:

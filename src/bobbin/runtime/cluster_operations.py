@@ -97,6 +97,10 @@ class Leading(Protocol):
 
     def address_of(self, node: NodeId | None) -> str | None: ...
 
+    def settle_members(self) -> None:
+        """This node leads, and whatever anybody else could know is committed here: others' word is not needed."""
+        ...
+
     def tell_members(self, tell: Callable[[KnownMembers | BobbinError], None]) -> None:
         """Say who is known, when that would be known after a crash as well; or what is wrong with the disk."""
         ...
@@ -172,6 +176,11 @@ class Operations:
             port.answer(Unknown(request.number, "this node has failed at it; ask again"))
             raise
         port.answer(answer)
+
+    def settle(self) -> None:
+        """Let nobody's word count any more who is known, where this node leads and knows better."""
+        if self._node.role is Role.LEADER and self._node.is_settled:
+            self._node.settle_members()
 
     # ---- joining ----------------------------------------------------------------------------------------------------
 
@@ -397,6 +406,7 @@ class Operations:
         async with self._seeding:
             while not self._node.is_settled and self._node.role is Role.LEADER:  # noqa: ASYNC110 -- soon, or never
                 await asyncio.sleep(_RETRY_SECONDS)
+            self.settle()
             if not self._node.state.is_complete:
                 await self._do(commands_of(self._node.state.own_directory))
         if commands:

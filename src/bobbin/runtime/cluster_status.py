@@ -70,14 +70,8 @@ def role_text(machine: RaftMachine) -> str:
     return machine.role.value
 
 
-def problems_of(
-    machine: RaftMachine, gossip: MembershipMachine, links: Mapping[NodeId, PeerLink], names: Mapping[NodeId, str]
-) -> list[str]:
+def problems_of(machine: RaftMachine, gossip: MembershipMachine, links: Mapping[NodeId, PeerLink]) -> list[str]:
     """What is wrong, as this node sees it; nothing where all is well."""
-
-    def name(node: NodeId) -> str:
-        return names.get(node, node[:8])
-
     found: list[str] = []
     configuration = machine.configuration
     members = set(configuration.members)
@@ -96,18 +90,18 @@ def problems_of(
         link = links.get(node)
         health = gossip.health(node) if node in gossip.embeddings else Health.UNKNOWN
         if health is Health.FAILED:
-            found.append(f"{name(node)} has failed")
+            found.append(f"{node[:8]} has failed")
         elif health is Health.DEGRADED:
-            found.append(f"{name(node)} is suspected of having failed")
+            found.append(f"{node[:8]} is suspected of having failed")
         elif link is None:
-            found.append(f"nobody knows where {name(node)} is")
+            found.append(f"nobody knows where {node[:8]} is")
         if link is not None and link.why_down is not None:
-            found.append(f"no channel to {name(node)}: {link.why_down}")
+            found.append(f"no channel to {node[:8]}: {link.why_down}")
         progress = machine.progress.get(node) if machine.role is Role.LEADER else None
         # What a node holds that has not answered this leader yet is not known: it may be everything.
         is_heard = progress is not None and progress.last_contact_ns >= 0
         if progress is not None and is_heard and machine.commit_index - progress.held_index > LAG_ENTRIES_MAX:
-            found.append(f"{name(node)} lacks {machine.commit_index - progress.held_index:,} committed entries")
+            found.append(f"{node[:8]} lacks {machine.commit_index - progress.held_index:,} committed entries")
     return found + _partitions(gossip, configuration)
 
 

@@ -270,7 +270,7 @@ def test_a_few_small_entries_are_synced_at_once_on_a_disk_that_was_quick() -> No
 
 @pytest.mark.parametrize(
     "effect",
-    [_append(9, entries=9), _append(9, size=16 * 1024 + 1), _persist(9), Persist(9, (*_append(9).records,) * 2)],
+    [_append(9, entries=9), _append(9, size=64 * 1024 + 1), _persist(9), Persist(9, (*_append(9).records,) * 2)],
 )
 def test_what_is_not_small_or_not_entries_alone_is_for_the_thread(effect: Persist) -> None:
     loop = _Quick(_Log())

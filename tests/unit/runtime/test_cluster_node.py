@@ -12,8 +12,9 @@ from bobbin.cluster.membership.messages import Health
 from bobbin.cluster.names import Index, Term
 from bobbin.cluster.raft.effects import Role
 from bobbin.cluster.raft.messages import AppendEntries
+from bobbin.runtime.cluster_alarms import ALARMS_PER_MINUTE
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
-from bobbin.runtime.cluster_node import ALARMS_PER_MINUTE, ClusterNode, Halted
+from bobbin.runtime.cluster_node import ClusterNode, Halted
 from tests.support.clusters import OPERATOR, RAFT, Place, cluster, until, with_timeouts
 
 
@@ -87,7 +88,7 @@ def test_a_node_that_dies_is_noticed_and_noted_by_itself(tmp_path: Path) -> None
             assert roles == [("follower", "candidate"), ("candidate", "leader")]
             assert [line["number"] for line in lines] == list(range(1, len(lines) + 1))
             assert any("has failed" in problem for problem in leader.problems())
-            await until(lambda: leader.alarm_counts["heartbeats-failed"] == 1)
+            await until(lambda: leader.alarms.counts["heartbeats-failed"] == 1)
 
     asyncio.run(run())
 
@@ -204,7 +205,7 @@ def test_a_node_that_is_removed_while_it_runs_says_so(tmp_path: Path) -> None:
             await nodes.settled()
             async with nodes.client() as client:
                 await client.remove(gone.node)
-            await until(lambda: gone.alarm_counts["removed"] == 1)
+            await until(lambda: gone.alarms.counts["removed"] == 1)
             assert gone.problems() == ["this node is no member of the cluster any more: it was removed"]
             assert gone.report(1).role == "no member"
             async with nodes.client() as client:
@@ -213,7 +214,7 @@ def test_a_node_that_is_removed_while_it_runs_says_so(tmp_path: Path) -> None:
             assert "no member of the cluster any more" in nodes.place_of(gone).log.getvalue()
             audited = [json.loads(line) for line in nodes.place_of(gone).audit.read_text("utf-8").splitlines()]
             assert [line["to"] for line in audited if line["kind"] == "alarm"].count("removed") == 1
-            assert not any(node.alarm_counts["removed"] for node in nodes.running if node is not gone)
+            assert not any(node.alarms.counts["removed"] for node in nodes.running if node is not gone)
 
     asyncio.run(run())
 
@@ -269,7 +270,7 @@ def test_a_member_that_lies_about_who_leads_stops_nobody(tmp_path: Path) -> None
                 )
                 for _ in range(ALARMS_PER_MINUTE + 5):
                     liar.peers.send(victim.node, lie)
-                await until(lambda victim=victim: victim.alarm_counts["two-leaders"] == ALARMS_PER_MINUTE + 5)  # type: ignore[misc]
+                await until(lambda victim=victim: victim.alarms.counts["two-leaders"] == ALARMS_PER_MINUTE + 5)  # type: ignore[misc]
                 assert not victim.is_halted
                 lines = [line for line in _audit(nodes.place_of(victim)) if line["to"] == "two-leaders"]
                 assert len(lines) == ALARMS_PER_MINUTE

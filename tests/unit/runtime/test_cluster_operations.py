@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bobbin.cluster.identity import Identity
-from bobbin.cluster.names import NodeId
+from bobbin.cluster.names import Index, NodeId
 from bobbin.errors import BobbinError
 from bobbin.runtime.cluster_certificate import Credentials, make
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted
@@ -83,6 +83,23 @@ def test_whether_a_node_is_to_vote_is_said_by_the_last_that_took_it_in(tmp_path:
             async with ClusterClient(nodes.known, own=_NEW, seconds=5) as itself:
                 known = await itself.add(_NEW.certificate, "tls:127.0.0.1:2")
             assert not known.directory.members[_NEW.identity.node].wants_vote
+
+    asyncio.run(run())
+
+
+def test_whoever_is_taken_in_is_told_what_is_committed_and_not_what_another_node_said_before(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, 1) as nodes:
+            leader = await nodes.elected()
+            node = _NEW.identity.node
+            async with nodes.client() as client:
+                before = await client.add(_NEW.certificate, "tls:127.0.0.1:1", _GUEST.certificate)
+                # As a node asks for it that hears of no leader, just before it begins to lead itself.
+                leader.learn(node, KnownMembers(directory=before.directory, index=Index(2**40)))
+                assert leader.state.is_waiting
+                known = await client.add(_NEW.certificate, "tls:127.0.0.1:2")
+            assert known.directory.members[node].address == "tls:127.0.0.1:2"
+            assert not leader.state.is_waiting
 
     asyncio.run(run())
 

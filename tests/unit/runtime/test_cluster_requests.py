@@ -1,8 +1,6 @@
 """What clients ask of a node."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
 
 import pytest
 
@@ -10,111 +8,26 @@ from bobbin.cluster.key_value import Kind, Put
 from bobbin.cluster.names import Index, NodeId, Term
 from bobbin.cluster.raft.effects import Accepted, ReadReady, Refused, TransferDone, Why
 from bobbin.cluster.raft.entries import Entry
-from bobbin.cluster.raft.events import Event, Propose, Read, RemoveNode, SnapshotWanted, Transfer
+from bobbin.cluster.raft.events import Propose, Read, RemoveNode, SnapshotWanted, Transfer
 from bobbin.cluster.settings import RaftConfig
-from bobbin.runtime.cluster_members import RESERVED, Directory, KnownMembers, Rights
-from bobbin.runtime.cluster_port import Patient, Port
+from bobbin.runtime.cluster_members import RESERVED, Rights
+from bobbin.runtime.cluster_port import Patient
 from bobbin.runtime.cluster_requests import Gathered, NotDone, Requests
 from bobbin.runtime.cluster_settings import ClientBounds
-from bobbin.runtime.cluster_state import State
-from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
 from bobbin.wire.cluster.chain import ChainPending, ChainRead, ChainVerify
 from bobbin.wire.cluster.client import Answer, Done, Rejected, Rows, Unknown, Value
 from bobbin.wire.cluster.commands import decode_outcome, encode_command
-from bobbin.wire.cluster.frame import Deframer
+from tests.unit.runtime.asked import Scene, put, run
 
 _LEADER = NodeId("1" * 32)
 
 
-class _Core:
-    """A node whose raft machine only listens."""
-
-    def __init__(self) -> None:
-        self.state: Final = State(known=KnownMembers(directory=Directory()), checkpoint_entries=1_000_000)
-        self.has_learnt = True
-        self.heard: Final[list[Event]] = []
-        self.operated: Final[list[object]] = []
-
-    def feed(self, event: Event) -> None:
-        self.heard.append(event)
-
-    def address_of(self, node: NodeId | None) -> str | None:
-        return None if node is None else "tls:h:1"
-
-    def report(self, number: int) -> Answer:
-        return Done(number, 77)
-
-    def operate(self, port: Port, request: object) -> None:
-        del port
-        self.operated.append(request)
-
-    def attend(self, port: Port, request: object) -> bool:
-        """Something is attached that knows one of them."""
-        if not isinstance(request, ChainVerify):
-            return False
-        port.answer(Done(request.number, 88))
-        return True
-
-
-class _Flow(Flow):
-    """Takes frames apart again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: Final[list[Answer]] = []
-        self.frames = 0
-        self.fills = False
-        """Whether one frame is as much as the client takes for now."""
-        self._deframer = Deframer()
-
-    def put(self, data: bytes | memoryview) -> None:
-        if self.fills:
-            self.pause_writing()
-        self._deframer.feed(bytes(data))
-        for payload in self._deframer.drain():
-            self.frames += 1
-            self.answers.extend(client.decode_answers(payload))
-
-
-class _Scene:
-    def __init__(self, bounds: ClientBounds = ClientBounds(), rights: Rights = Rights.OPERATOR) -> None:  # noqa: B008
-        self.now = 0.0
-        self.core: Final = _Core()
-        self.requests: Final = Requests(self.core, bounds, clock=lambda: self.now)
-        self.flow: Final = _Flow()
-        self.port: Final = Port(self.flow, rights, None, bounds)
-
-    def take(self, *requests: client.Request) -> None:
-        self.requests.take(self.port, requests)
-
-    async def turn(self) -> None:
-        for _ in range(3):
-            await asyncio.sleep(0)
-
-    def apply(self, first: int, term: int, *commands: bytes) -> None:
-        entries = [Entry(Term(term), Index(first + at), command) for at, command in enumerate(commands)]
-        self.requests.applied(entries, self.core.state.apply(entries))
-
-
-def _run(story: Callable[[], object]) -> None:
-    async def run() -> None:
-        outcome = story()
-        if asyncio.iscoroutine(outcome):
-            await outcome
-
-    asyncio.run(run())
-
-
-def _put(number: int, key: bytes = b"k", value: bytes = b"v") -> client.Put:
-    return client.Put(number, key, value, b"", 0)
-
-
 def test_writes_of_one_turn_are_one_proposal_and_answered_in_one_frame() -> None:
     async def story() -> None:
-        scene = _Scene()
-        scene.take(_put(1), _put(2))
-        scene.take(_put(3))
+        scene = Scene()
+        scene.take(put(1), put(2))
+        scene.take(put(3))
         assert scene.core.heard == []
         await scene.turn()
         (proposed,) = scene.core.heard
@@ -131,13 +44,13 @@ def test_writes_of_one_turn_are_one_proposal_and_answered_in_one_frame() -> None
         assert decode_outcome(done.result).kind is Kind.WRITTEN
         assert scene.port.in_flight == 0
 
-    _run(story)
+    run(story)
 
 
 def test_a_refused_proposal_tells_who_leads() -> None:
     async def story() -> None:
-        scene = _Scene()
-        scene.take(_put(1), _put(2))
+        scene = Scene()
+        scene.take(put(1), put(2))
         await scene.turn()
         scene.requests.refused(Refused(1, Why.NOT_LEADER, _LEADER))
         await scene.turn()
@@ -146,13 +59,13 @@ def test_a_refused_proposal_tells_who_leads() -> None:
             assert (answer.why, answer.leader, answer.address) == ("not-leader", _LEADER, "tls:h:1")
         assert len(scene.flow.answers) == 2
 
-    _run(story)
+    run(story)
 
 
 def test_another_entry_in_its_place_means_that_it_was_not_done() -> None:
     async def story() -> None:
-        scene = _Scene()
-        scene.take(_put(1))
+        scene = Scene()
+        scene.take(put(1))
         await scene.turn()
         scene.requests.accepted(Accepted(1, Index(5), 1, Term(2)))
         scene.apply(5, 3, encode_command(Put(b"", 0, b"other", b"v")))
@@ -161,14 +74,14 @@ def test_another_entry_in_its_place_means_that_it_was_not_done() -> None:
         assert isinstance(answer, Rejected)
         assert answer.why == "lost"
 
-    _run(story)
+    run(story)
 
 
 def test_what_nobody_can_tell_is_said_to_be_unknown() -> None:
     async def story() -> None:
-        scene = _Scene(ClientBounds(answer_seconds_max=5))
+        scene = Scene(ClientBounds(answer_seconds_max=5))
         for number in (1, 2, 3, 4):
-            scene.take(_put(number))
+            scene.take(put(number))
             await scene.turn()
         # Cut off and proposed anew at the same place; under a snapshot; too late; and the node stops.
         scene.requests.accepted(Accepted(1, Index(5), 1, Term(2)))
@@ -188,7 +101,7 @@ def test_what_nobody_can_tell_is_said_to_be_unknown() -> None:
         assert scene.requests.counts["unknown"] == 4
         assert scene.requests.waiting == 0
 
-    _run(story)
+    run(story)
 
 
 def test_whoever_is_patient_hears_of_an_entry_that_is_committed_after_the_time_is_up() -> None:
@@ -202,12 +115,12 @@ def test_whoever_is_patient_hears_of_an_entry_that_is_committed_after_the_time_i
             self.answers.append(answer)
 
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         early, late = Listener(), Listener()
         command = encode_command(Put(b"", 0, b"k", b"v"))
         scene.requests.propose(early, [command])
         scene.requests.propose(late, [command])
-        scene.take(_put(3))
+        scene.take(put(3))
         await scene.turn()
         scene.requests.accepted(Accepted(1, Index(1), 3, Term(1)))
         scene.now = 60.0
@@ -220,12 +133,12 @@ def test_whoever_is_patient_hears_of_an_entry_that_is_committed_after_the_time_i
         assert [type(answer) for answer in scene.flow.answers] == [Unknown], "a client has waited for long enough"
         assert scene.requests.waiting == 0
 
-    _run(story)
+    run(story)
 
 
 def test_reads_of_one_turn_share_a_confirmation_and_wait_for_what_is_applied() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.take(client.Get(1, b"k"), client.Get(2, b"none"), client.Get(3, b"k", linearizable=False))
         await scene.turn()
         assert scene.core.heard == [Read(1)]
@@ -238,12 +151,12 @@ def test_reads_of_one_turn_share_a_confirmation_and_wait_for_what_is_applied() -
         await scene.turn()
         assert scene.flow.answers[1:] == [Value(1, b"v", 2, 2), Value(2, None, 0, 2)]
 
-    _run(story)
+    run(story)
 
 
 def test_reads_that_are_refused_or_too_late_are_told() -> None:
     async def story() -> None:
-        scene = _Scene(ClientBounds(answer_seconds_max=5))
+        scene = Scene(ClientBounds(answer_seconds_max=5))
         scene.take(client.Get(1, b"k"))
         await scene.turn()
         scene.take(client.Get(2, b"k"))
@@ -262,12 +175,12 @@ def test_reads_that_are_refused_or_too_late_are_told() -> None:
             "timed-out",
         ]
 
-    _run(story)
+    run(story)
 
 
 def test_the_cluster_s_own_keys_are_out_of_reach() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.apply(
             1,
             1,
@@ -277,7 +190,7 @@ def test_the_cluster_s_own_keys_are_out_of_reach() -> None:
             ),
         )
         scene.take(
-            _put(1, RESERVED + b"x"),
+            put(1, RESERVED + b"x"),
             client.Get(2, RESERVED + b"x"),
             client.Scan(3, b"", b"", 1_000, linearizable=False),
         )
@@ -297,23 +210,23 @@ def test_the_cluster_s_own_keys_are_out_of_reach() -> None:
         assert own.rows == ()
         assert ([row.key for row in page.rows], page.is_whole) == ([b"\x01"], False)
 
-    _run(story)
+    run(story)
 
 
 def test_what_makes_no_sense_is_not_proposed() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.take(client.Put(1, b"k", b"v", b"short", 1), client.Delete(2, b"k", b"", 7))
         await scene.turn()
         assert scene.core.heard == []
         assert [answer.why for answer in scene.flow.answers if isinstance(answer, Rejected)] == ["invalid"] * 2
 
-    _run(story)
+    run(story)
 
 
 def test_operators_requests_go_their_way() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.take(client.Status(1), client.Transfer(2, _LEADER), client.Remove(3, _LEADER), client.Snapshot(4))
         steps: list[client.Request] = [client.Members(7), client.Renew(8, b"", b""), client.Replace(9, (_LEADER,), ())]
         scene.take(client.Transfer(5, _LEADER), client.Snapshot(6), *steps)
@@ -339,31 +252,31 @@ def test_operators_requests_go_their_way() -> None:
         assert isinstance(answers[6], Rejected)
         assert scene.core.operated == steps
 
-    _run(story)
+    run(story)
 
 
 def test_an_invitation_is_for_joining_alone() -> None:
     async def story() -> None:
-        scene = _Scene(rights=Rights.JOIN)
+        scene = Scene(rights=Rights.JOIN)
         wanted = [client.Add(2, b"c", "tls:h:1", b""), client.AddListener(2, b"c", "tls:h:1", b"")]
-        scene.take(_put(1), *wanted, client.Invite(3, b"c", 1), client.Replace(4, (), ()), client.Renew(5, b"", b""))
+        scene.take(put(1), *wanted, client.Invite(3, b"c", 1), client.Replace(4, (), ()), client.Renew(5, b"", b""))
         await scene.turn()
         assert scene.core.operated == wanted
         assert scene.core.heard == []
         assert [answer.why for answer in scene.flow.answers if isinstance(answer, Rejected)] == ["not-allowed"] * 4
 
-    _run(story)
+    run(story)
 
 
 def test_a_client_that_leaves_gets_the_answers_it_waits_for_and_no_more() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         left: list[bool] = []
-        scene.take(_put(1))
+        scene.take(put(1))
         await scene.turn()
         scene.port.leave(lambda: left.append(True))
         assert left == []
-        scene.take(_put(2))
+        scene.take(put(2))
         scene.requests.refused(Refused(1, Why.NO_QUORUM, None))
         await scene.turn()
         assert left == [True]
@@ -372,13 +285,13 @@ def test_a_client_that_leaves_gets_the_answers_it_waits_for_and_no_more() -> Non
             "no-quorum",
         ]
 
-    _run(story)
+    run(story)
 
 
 def test_a_client_with_enough_under_way_waits() -> None:
     async def story() -> None:
-        scene = _Scene(ClientBounds(in_flight_max=1))
-        scene.take(_put(1))
+        scene = Scene(ClientBounds(in_flight_max=1))
+        scene.take(put(1))
         waiting = asyncio.create_task(scene.port.room())
         await scene.turn()
         assert not waiting.done()
@@ -386,12 +299,12 @@ def test_a_client_with_enough_under_way_waits() -> None:
         await scene.turn()
         await waiting
 
-    _run(story)
+    run(story)
 
 
 def test_the_node_waits_for_its_own_commands() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         gathered, failed = Gathered(2), Gathered(1)
         scene.requests.propose(gathered, [encode_command(Put(b"", 0, b"a", b"1"))] * 2)
         scene.requests.propose(failed, [encode_command(Put(b"", 0, b"a", b"1"))])
@@ -405,22 +318,22 @@ def test_the_node_waits_for_its_own_commands() -> None:
         with pytest.raises(NotDone, match="stops"):
             await failed.wait()
 
-    _run(story)
+    run(story)
 
 
 def test_a_word_of_the_machine_that_comes_too_late_changes_nothing() -> None:
     """The machine is not told that a client was answered already; what it says then must not stop the node."""
 
     async def story() -> None:
-        scene = _Scene(ClientBounds(answer_seconds_max=5))
+        scene = Scene(ClientBounds(answer_seconds_max=5))
         scene.take(client.Get(1, b"k"))
         await scene.turn()
         scene.now = 5.0
         scene.requests.sweep()
         scene.requests.read_ready(ReadReady(1, Index(0)))
-        scene.take(client.Get(2, b"k"), _put(3), client.Snapshot(4))
+        scene.take(client.Get(2, b"k"), put(3), client.Snapshot(4))
         await scene.turn()
-        scene.take(client.Get(5, b"k"), _put(6))  # not handed over yet
+        scene.take(client.Get(5, b"k"), put(6))  # not handed over yet
         scene.requests.close()
         for event in scene.core.heard:
             if isinstance(event, Read):
@@ -433,14 +346,14 @@ def test_a_word_of_the_machine_that_comes_too_late_changes_nothing() -> None:
         assert sorted(answer.number for answer in scene.flow.answers) == [1, 2, 3, 4, 5, 6]
         assert all(isinstance(answer, Rejected | Unknown) for answer in scene.flow.answers)
 
-    _run(story)
+    run(story)
 
 
 def test_a_write_that_is_too_large_is_refused_alone() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         requests = Requests(scene.core, ClientBounds(), clock=lambda: 0.0, command_bytes_max=100)
-        requests.take(scene.port, [_put(1), _put(2, value=bytes(101)), _put(3)])
+        requests.take(scene.port, [put(1), put(2, value=bytes(101)), put(3)])
         await scene.turn()
         (proposed,) = scene.core.heard
         assert isinstance(proposed, Propose)
@@ -450,12 +363,12 @@ def test_a_write_that_is_too_large_is_refused_alone() -> None:
         # Not one of the reasons for which it is worth asking again.
         assert (answer.number, answer.why) == (2, "invalid")
 
-    _run(story)
+    run(story)
 
 
 def test_the_largest_values_are_within_what_the_log_takes() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         key, value = bytes(client.KEY_BYTES_MAX), bytes(client.VALUE_BYTES_MAX)
         who = b"c" * 16
         scene.take(client.Put(1, key, value, who, 1), client.CompareAndSwap(2, key, value, value, who, 2))
@@ -466,13 +379,13 @@ def test_the_largest_values_are_within_what_the_log_takes() -> None:
         assert max(map(len, proposed.commands)) <= RaftConfig().command_bytes_max
         assert scene.flow.answers == []
 
-    _run(story)
+    run(story)
 
 
 def test_writes_for_which_there_is_no_room_do_not_take_the_others_with_them() -> None:
     async def story() -> None:
-        scene = _Scene()
-        scene.take(*(_put(number) for number in range(1, 2_502)))
+        scene = Scene()
+        scene.take(*(put(number) for number in range(1, 2_502)))
         await scene.turn()
         proposed = [event for event in scene.core.heard if isinstance(event, Propose)]
         assert [len(event.commands) for event in proposed] == [1_000, 1_000, 501]
@@ -484,7 +397,7 @@ def test_writes_for_which_there_is_no_room_do_not_take_the_others_with_them() ->
         refused = [answer.number for answer in scene.flow.answers if isinstance(answer, Rejected)]
         assert (done, refused) == ([*range(1, 1_001)], [*range(2_001, 2_502)])
 
-    _run(story)
+    run(story)
 
 
 @pytest.mark.parametrize("linearizable", [False, True])
@@ -493,7 +406,7 @@ def test_reads_wait_as_requests_while_the_client_does_not_take_their_answers(
     *, linearizable: bool, is_scan: bool
 ) -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.apply(1, 1, encode_command(Put(b"", 0, b"k", bytes(1_000_000))))
         scene.flow.fills = True
         wanted: list[client.Request] = [
@@ -518,14 +431,14 @@ def test_reads_wait_as_requests_while_the_client_does_not_take_their_answers(
         assert sorted(answer.number for answer in scene.flow.answers) == [*range(23)]
         assert scene.port.in_flight == 0
 
-    _run(story)
+    run(story)
 
 
 def test_a_turn_of_the_loop_answers_no_more_than_a_frame_of_reads() -> None:
     """Not even to a client that takes everything: others would wait for it, and the node's own timers."""
 
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.apply(1, 1, encode_command(Put(b"", 0, b"k", bytes(1_000_000))))
         scene.take(*(client.Get(number, b"k", linearizable=False) for number in range(30)))
         assert len(scene.flow.answers) == 5
@@ -539,12 +452,12 @@ def test_a_turn_of_the_loop_answers_no_more_than_a_frame_of_reads() -> None:
         await scene.turn()
         assert len(scene.flow.answers) == 31
 
-    _run(story)
+    run(story)
 
 
 def test_reads_of_a_client_that_has_gone_are_forgotten() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.flow.pause_writing()
         scene.take(*(client.Get(number, b"k", linearizable=False) for number in range(3)))
         waiting = asyncio.create_task(scene.port.room())
@@ -555,29 +468,29 @@ def test_reads_of_a_client_that_has_gone_are_forgotten() -> None:
         assert scene.port.in_flight == 0
         scene.port.close()
 
-    _run(story)
+    run(story)
 
 
 def test_what_the_node_does_not_know_is_for_what_is_attached_to_it() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.take(ChainVerify(1), ChainPending(2))
         await scene.turn()
         known, unknown = sorted(scene.flow.answers, key=lambda answer: answer.number)
         assert known == Done(1, 88)
         assert isinstance(unknown, Rejected)
         assert unknown.why == "not-allowed"
-        invited = _Scene(rights=Rights.JOIN)
+        invited = Scene(rights=Rights.JOIN)
         invited.take(ChainVerify(1))
         await invited.turn()
         assert isinstance(invited.flow.answers[0], Rejected)
 
-    _run(story)
+    run(story)
 
 
 def test_the_node_itself_has_its_leadership_confirmed() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         told: list[Rejected | None] = []
         scene.requests.confirm(told.append)
         scene.requests.confirm(told.append)
@@ -597,12 +510,12 @@ def test_the_node_itself_has_its_leadership_confirmed() -> None:
         assert isinstance(refused, Rejected)
         assert (refused.why, refused.leader) == ("not-leader", _LEADER)
 
-    _run(story)
+    run(story)
 
 
 def test_a_node_that_does_not_know_what_is_committed_answers_no_unconfirmed_read() -> None:
     async def story() -> None:
-        scene = _Scene()
+        scene = Scene()
         scene.core.has_learnt = False
         scene.take(
             client.Get(1, b"k", linearizable=False),
@@ -623,4 +536,4 @@ def test_a_node_that_does_not_know_what_is_committed_answers_no_unconfirmed_read
         await scene.turn()
         assert scene.flow.answers[-1] == Value(7, None, 0, Index(0))
 
-    _run(story)
+    run(story)

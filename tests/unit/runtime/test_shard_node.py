@@ -319,7 +319,7 @@ def test_three_nodes_agree_and_no_bad_block_is_committed(tmp_path: Path) -> None
         # The liar is stopped: what it said is nowhere, and the others go on.
         seat = made.leader(0)
         assert seat is not None
-        await until(lambda: all(one.node.alarm_counts["entry-refused"] for one in followers))
+        await until(lambda: all(one.node.alarms.counts["entry-refused"] for one in followers))
         await made.stop(seat.number)
         assert (await ask.commit(CounterAdd(b"n", 1))).ended is Ended.COMMITTED
         assert (await ask.get(b"n")).value == b"7"
