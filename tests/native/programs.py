@@ -29,10 +29,10 @@ def build_against_the_library(name: str, folder: Path) -> Path:
     return program
 
 
-def build_with_the_sources(name: str, folder: Path, *, wrapped: bool = False) -> Path:
-    """A program with the sources of the library in it; ``wrapped``: it may make memory run out."""
+def build_with_the_sources(name: str, folder: Path, *, only: Sequence[str] = ("*",), wrapped: bool = False) -> Path:
+    """A program with sources of the library in it, all or ``only`` some; ``wrapped``: it may make memory run out."""
     program = folder / name
-    sources = sorted(str(path) for path in FOLDER.glob("*.c"))
+    sources = sorted(str(path) for source in only for path in FOLDER.glob(f"{source}.c"))
     options = [_WRAPPED] if wrapped else []
     run([*COMPILER, *STRICT, *options, "-I", str(FOLDER), "-o", str(program), str(HERE / f"{name}.c"), *sources])
     return program

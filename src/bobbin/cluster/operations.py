@@ -272,15 +272,12 @@ def _all_sized(parts: tuple[bytes, ...]) -> bytes:
 
 
 def bytes_of_put(transaction: Transaction) -> int | None:
-    """At most so many bytes does a transaction of one put take, in any message; None for one that is not so plain."""
+    """At most so many bytes does a transaction of one put take in a message; None for one that is not so plain.
+
+    Its numbers are such as a message can have.
+    """
     operations = transaction.operations
-    if (
-        len(operations) == 1
-        and not transaction.reads
-        and 0 <= transaction.since <= HEIGHT_MAX
-        and 0 <= transaction.born_ms <= HEIGHT_MAX
-        and -AMOUNT_MAX <= transaction.priority <= AMOUNT_MAX
-    ):
+    if len(operations) == 1 and not transaction.reads:
         operation = operations[0]
         if type(operation) is Put:
             return len(transaction.id) + len(operation.key) + len(operation.data) + _AROUND_PUT

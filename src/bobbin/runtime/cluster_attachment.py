@@ -84,6 +84,10 @@ class Attachment:
         del port, request
         return False
 
+    def take_all(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
+        """Those that came in one frame; what is not taken of them."""
+        return [request for request in requests if not self.take(port, request)]
+
     def root(self, index: Index) -> bytes | None:
         """Of what it keeps by itself, outside the machines, at this place of the log; b"" where it keeps nothing.
 
@@ -142,9 +146,13 @@ class Attachments:
         for one in self._attached:
             one.restored(index)
 
-    def take(self, port: Port, request: Request) -> bool:
-        """Whether somebody has taken it."""
-        return any(one.take(port, request) for one in self._attached)
+    def take_all(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
+        """What nobody has taken."""
+        for one in self._attached:
+            requests = one.take_all(port, requests)
+            if not requests:
+                break
+        return requests
 
     def root(self, machines: bytes, index: Index) -> bytes:
         """Over the root of the machines and what is kept beside them, for people; b"" where that is not known now."""

@@ -8,7 +8,7 @@ when time is up is said to be so: ``OutcomeUnknown``.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -278,14 +278,14 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
-    async def ask(
+    def ask(
         self, kind: type[T], make: Callable[[int], Request], *, anywhere: bool = False, node: NodeId | None = None
-    ) -> T:
+    ) -> Coroutine[object, object, T]:
         """Any request that may be sent again, made for the number that it gets; ``kind`` is the answer to it.
 
         Whoever leads is asked, or anybody, or one node. Raises ``NotAccepted``, or ``TransportError`` when time is up.
         """
-        return await self._ask(kind, make, anywhere=anywhere or node is not None, node=node)
+        return self._ask(kind, make, anywhere=anywhere or node is not None, node=node)
 
     async def _write(self, make: Callable[[bytes, int, int], Request]) -> Outcome:
         """Do a write once, whatever happens on the way."""

@@ -458,7 +458,7 @@ class ClusterNode:
             self._take_directory()
 
     def settle_members(self, index: Index | None = None) -> None:
-        """Whoever leads has this committed, this node where no index is given: until it is applied, others' word counts."""
+        """Whoever leads (this node, if none is given) has committed this: until it is applied, others are believed."""
         self.state.settle(self.machine.commit_index if index is None else index)
         if self.state.changes != self._changes_seen:
             self._take_directory()
@@ -532,9 +532,9 @@ class ClusterNode:
         """What takes several steps."""
         self.operations.begin(port, request)
 
-    def attend(self, port: Port, request: Request) -> bool:
-        """Let what is attached look at a request; whether it was taken."""
-        return self._attached.take(port, request)
+    def attend(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
+        """Let what is attached look at requests; those that nobody knows."""
+        return self._attached.take_all(port, requests)
 
     def report(self, number: int) -> Report:
         """How this node sees the cluster."""

@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
@@ -18,7 +18,9 @@ from bobbin.wire.cluster.client import Answer, Done, Rows, Value
 from bobbin.wire.cluster.frame import frame
 
 _ANSWERS_MAX: Final = 5_000
-"""In one frame."""
+"""In one frame, or few more."""
+_ENDED_AT_ONCE: Final = 1_000
+"""Before it is looked whether they fill a frame."""
 _ANSWER_COST: Final = 1_000
 _ROW_COST: Final = 400
 _REPORT_COST: Final = 100_000
@@ -105,14 +107,25 @@ class Port:
             self._loop.call_soon(self._end_turn)
         answers.append(answer)
         kind = type(answer)
-        if kind is ChainEnded:
-            self._bytes += _ANSWER_COST
-        elif kind is not Done:
+        if kind is not Done:
             self._bytes += _cost(answer)
-        if len(answers) >= _ANSWERS_MAX or self._bytes >= ANSWER_BYTES_MAX:
+        self._flush_full()
+
+    def end_all(self, ended: Sequence[ChainEnded]) -> None:
+        """Say of many transactions how they ended."""
+        for at in range(0, len(ended), _ENDED_AT_ONCE):
+            some = ended[at : at + _ENDED_AT_ONCE]
+            if not self._answers:
+                self._loop.call_soon(self._end_turn)
+            self._answers.extend(some)
+            self._bytes += _ANSWER_COST * len(some)
+            self._flush_full()
+
+    def _flush_full(self) -> None:
+        if len(self._answers) >= _ANSWERS_MAX or self._bytes >= ANSWER_BYTES_MAX:
             self._has_much = True
             self._flush()
-        elif len(answers) == self.in_flight:
+        elif len(self._answers) == self.in_flight:
             # Nothing else is under way that could share the frame.
             self._flush()
 

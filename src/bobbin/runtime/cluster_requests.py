@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, filterfalse
 from typing import Final, Protocol, get_args
 
 from bobbin.cluster import key_value
@@ -76,8 +76,6 @@ _TEXTS: Final = {
     Why.STORAGE: "the disk failed",
     Why.NOTHING_NEW: "nothing has been applied since the last snapshot",
 }
-_UNCONFIRMED: Final = frozenset({ChainPending, ChainVerify, ChainRead, ChainBlocks, ChainHistory})
-"""Requests that a node may answer from what it has, without asking whether that is all."""
 _NOT_LEARNT_TEXT: Final = "this node has not yet learnt what is committed: it has heard no leader since it started"
 _LEADS_ALREADY: Final = "that node leads already"
 """Instead, where leadership is to go to whoever has it."""
@@ -110,8 +108,8 @@ class Core(Protocol):
         """Do something that takes several steps."""
         ...
 
-    def attend(self, port: Port, request: Request) -> bool:
-        """Do something that what is attached to the node knows of; False if nothing does."""
+    def attend(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
+        """Do what something that is attached to the node knows of; those that nothing knows of."""
         ...
 
 
@@ -195,6 +193,7 @@ class Requests:
             self._take_all(port, requests)
 
     def _take_all(self, port: Port, requests: Sequence[Request]) -> None:
+        attached: list[Request] = []
         for request in requests:
             kind = type(request)
             if kind is client.Put:
@@ -208,9 +207,11 @@ class Requests:
                 assert isinstance(request, client.Get | client.Scan)
                 self._read(port, request)
             elif kind in _ATTACHED:
-                self._attend(port, request)
+                attached.append(request)
             else:
                 self._take_other(port, request)
+        if attached:
+            self._attend(port, attached)
 
     def _take_other(self, port: Port, request: Request) -> None:
         match request:
@@ -237,10 +238,12 @@ class Requests:
             case _:
                 raise AssertionError("the others are taken before")
 
-    def _attend(self, port: Port, request: Request) -> None:
-        if type(request) in _UNCONFIRMED and not self._core.has_learnt and _is_unconfirmed(request):
-            self._reject(port, request.number, NOT_LEARNT, _NOT_LEARNT_TEXT)
-        elif not self._core.attend(port, request):
+    def _attend(self, port: Port, requests: Sequence[Request]) -> None:
+        if not self._core.has_learnt:
+            for request in filter(_is_unconfirmed, requests):
+                self._reject(port, request.number, NOT_LEARNT, _NOT_LEARNT_TEXT)
+            requests = list(filterfalse(_is_unconfirmed, requests))
+        for request in self._core.attend(port, requests):
             self._reject(port, request.number, NOT_ALLOWED, "this cluster keeps nothing that knows such a request")
 
     def _take_invited(self, port: Port, requests: Sequence[Request]) -> None:
@@ -475,7 +478,13 @@ class Requests:
 
 def _is_unconfirmed(request: Request) -> bool:
     """Whether a node answers this from what it has, without asking whether that is all."""
-    return not (isinstance(request, ChainRead | ChainBlocks | ChainHistory) and request.linearizable)
+    match request:
+        case ChainPending() | ChainVerify():
+            return True
+        case ChainRead() | ChainBlocks() | ChainHistory():
+            return not request.linearizable
+        case _:
+            return False
 
 
 class Gathered:

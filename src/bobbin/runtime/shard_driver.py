@@ -242,19 +242,14 @@ class ShardDriver(Attachment):
             return
         now_ms, wall_ms = monotonic_ns() // MILLISECOND_NS, time_ns() // MILLISECOND_NS
         try:
-            committed = 0
+            answers: list[effects.Answer] = []
             for effect in leader.step(event, now_ms=now_ms, wall_ms=wall_ms):
                 if isinstance(effect, effects.Answer):  # by far the most
-                    if effect.ended is Ended.COMMITTED:
-                        committed += 1
-                    else:
-                        self._watch(effect.ended)
-                    self._answer(effect)
+                    answers.append(effect)
                 else:
                     self._perform(leader, effect)
-            if committed:
-                self._ended[Ended.COMMITTED] += committed
-                self._note(Count.TRANSACTIONS_COMMITTED, committed)
+            if answers:
+                self._answer(answers)
         except Exception as error:  # noqa: BLE001 -- whatever breaks here, its word is worth nothing any more
             self.host.halt(f"the leader of the shard broke: {type(error).__name__}: {error}")
 
@@ -295,23 +290,28 @@ class ShardDriver(Attachment):
             # Not at once: this may come in the middle of a step of the node's other machine.
             self._loop.call_soon(self._step, leader, events.Lost(number, answer.text))
 
-    def _answer(self, effect: effects.Answer) -> None:
-        waiting = self._open.pop(effect.request, None)
-        if waiting is None:
-            return
-        port, number, _ = waiting
-        port.answer(
-            chain.ChainEnded(
-                number,
-                effect.ended,
-                effect.tx,
-                effect.height,
-                effect.reason[: chain.TEXT_CHARACTERS_MAX] if effect.reason else "",
-                effect.similarity,
-                effect.other,
-                effect.refusals,
-            )
-        )
+    def _answer(self, answers: Sequence[effects.Answer]) -> None:
+        """Tell whoever waits how it ended."""
+        committed = 0
+        by_port: dict[Port, list[chain.ChainEnded]] = {}
+        for answer in answers:
+            ended = answer.ended
+            if ended is Ended.COMMITTED:
+                committed += 1
+            else:
+                self._watch(ended)
+            waiting = self._open.pop(answer.request, None)
+            if waiting is not None:
+                port, number, _ = waiting
+                told = by_port.get(port)
+                if told is None:
+                    told = by_port[port] = []
+                told.append(_ended(number, answer))
+        for port, told in by_port.items():
+            port.end_all(told)
+        if committed:
+            self._ended[Ended.COMMITTED] += committed
+            self._note(Count.TRANSACTIONS_COMMITTED, committed)
 
     def _watch(self, ended: Ended) -> None:
         """One was not committed."""
@@ -336,11 +336,17 @@ class ShardDriver(Attachment):
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
+    def take_all(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
+        commits = [request for request in requests if isinstance(request, chain.ChainCommit)]
+        if commits:  # by far the most, so all at once
+            self._commit(port, commits)
+            requests = [request for request in requests if not isinstance(request, chain.ChainCommit)]
+        return super().take_all(port, requests)
+
     def take(self, port: Port, request: Request) -> bool:
-        if type(request) is chain.ChainCommit:  # by far the most, so before all others
-            self._commit(port, request)
-            return True
         match request:
+            case chain.ChainCommit():
+                self._commit(port, (request,))
             case chain.ChainRead() | chain.ChainBlocks() | chain.ChainHistory():
                 self._read(port, request, linearizable=request.linearizable)
             case chain.ChainPending():
@@ -371,20 +377,26 @@ class ShardDriver(Attachment):
                 return False
         return True
 
-    def _commit(self, port: Port, request: chain.ChainCommit) -> None:
-        """Take a transaction of this shard alone. All that come in one turn are one event, and share blocks."""
-        transaction, number = request.transaction, request.number
-        plain = bytes_of_put(transaction)
-        is_small = plain is not None and plain <= self._command_bytes_max // 2
-        if not is_small and self._is_too_large(port, number, TxId(transaction.id), transaction):
-            return
-        if self._leader is None:
-            port.answer(self._elsewhere(number))
-            return
-        commits = self._commits
-        if not commits:
-            self._loop.call_soon(self._commit_all)
-        commits.append(events.Commit(self._opened(port, number), transaction))
+    def _commit(self, port: Port, requests: Sequence[chain.ChainCommit]) -> None:
+        """Take transactions of this shard alone. All that come in one turn are one event, and share blocks."""
+        commits, room = self._commits, self._command_bytes_max // 2
+        deadline = self._loop.time() + self._answer_seconds_max
+        for request in requests:
+            transaction, number = request.transaction, request.number
+            plain = bytes_of_put(transaction)
+            if not (plain is not None and plain <= room) and self._is_too_large(
+                port, number, TxId(transaction.id), transaction
+            ):
+                continue
+            if self._leader is None:
+                port.answer(self._elsewhere(number))
+                continue
+            if not commits:
+                self._loop.call_soon(self._commit_all)
+            asked = self._next_request
+            self._next_request += 1
+            self._open[asked] = port, number, deadline
+            commits.append(events.Commit(asked, transaction))
 
     def _commit_all(self) -> None:
         commits, self._commits = self._commits, []
@@ -549,6 +561,22 @@ class ShardDriver(Attachment):
                 found["deadlocks_found"] = leader.deadlocks.deadlocks_detected
                 found["deadlock_victims"] = leader.deadlocks.victims
         return found
+
+
+def _ended(number: int, answer: effects.Answer) -> chain.ChainEnded:
+    """What a client is told."""
+    if answer.ended is Ended.COMMITTED and not answer.refusals:
+        return chain.ChainEnded(number, Ended.COMMITTED, answer.tx, answer.height)
+    return chain.ChainEnded(
+        number,
+        answer.ended,
+        answer.tx,
+        answer.height,
+        answer.reason[: chain.TEXT_CHARACTERS_MAX],
+        answer.similarity,
+        answer.other,
+        answer.refusals,
+    )
 
 
 def _name_of(port: Port) -> str:

@@ -1,7 +1,7 @@
 """A node whose raft machine only listens, and a client that asks it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bobbin.cluster.names import Index, NodeId, Term
@@ -15,7 +15,7 @@ from bobbin.runtime.cluster_state import State
 from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
 from bobbin.wire.cluster.chain import ChainVerify
-from bobbin.wire.cluster.client import Answer, Done
+from bobbin.wire.cluster.client import Answer, Done, Request
 from bobbin.wire.cluster.frame import Deframer
 
 
@@ -41,12 +41,12 @@ class Core:
         del port
         self.operated.append(request)
 
-    def attend(self, port: Port, request: object) -> bool:
+    def attend(self, port: Port, requests: Sequence[Request]) -> Sequence[Request]:
         """Something is attached that knows one of them."""
-        if not isinstance(request, ChainVerify):
-            return False
-        port.answer(Done(request.number, 88))
-        return True
+        for request in requests:
+            if isinstance(request, ChainVerify):
+                port.answer(Done(request.number, 88))
+        return [request for request in requests if not isinstance(request, ChainVerify)]
 
 
 class ClientFlow(Flow):

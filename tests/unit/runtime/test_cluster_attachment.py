@@ -87,8 +87,9 @@ def test_closing_ends_the_office() -> None:
 
 def test_a_request_is_for_the_first_that_takes_it() -> None:
     attached = Attachments(cast(Host, None), [Attachment(), _Seen(), _Seen(takes=True)])
-    assert attached.take(_PORT, Status(1))
-    assert not Attachments(cast(Host, None), [Attachment(), _Seen()]).take(_PORT, Status(1))
+    asked = [Status(1), Status(2)]
+    assert attached.take_all(_PORT, asked) == []
+    assert Attachments(cast(Host, None), [Attachment(), _Seen()]).take_all(_PORT, asked) == asked
     assert (attached.gauges(), attached.counts()) == ({"height": 3.0}, {"done": 4})
 
 
@@ -116,4 +117,8 @@ def test_by_itself_it_does_nothing() -> None:
     attached.restored(Index(1))
     attached.sweep()
     asyncio.run(attached.close())
-    assert (attached.gauges(), attached.counts(), attached.take(_PORT, Status(1))) == ({}, {}, False)
+    assert (attached.gauges(), attached.counts(), attached.take_all(_PORT, [Status(1)])) == (
+        {},
+        {},
+        [Status(1)],
+    )

@@ -2,12 +2,14 @@
 
 import asyncio
 
+from bobbin.cluster.transactions.names import TxId
+from bobbin.cluster.transactions.phases import Ended
 from bobbin.runtime.cluster_members import Rights
 from bobbin.runtime.cluster_port import Port
 from bobbin.runtime.cluster_settings import ClientBounds
 from bobbin.transport.flow import Flow
 from bobbin.wire.cluster import client
-from bobbin.wire.cluster.chain import ChainChanges, ChainItem, ChainItems, ChainPage
+from bobbin.wire.cluster.chain import ChainChanges, ChainEnded, ChainItem, ChainItems, ChainPage
 from bobbin.wire.cluster.client import Answer, Done
 from bobbin.wire.cluster.frame import Deframer
 
@@ -59,6 +61,24 @@ def test_large_answers_about_a_chain_have_frames_of_their_own() -> None:
         assert [[one.number for one in some] for some in flow.frames] == [[0, 1], [2], [3]]
         await asyncio.sleep(0)
         assert len(flow.frames) == 4
+
+    asyncio.run(story())
+
+
+def test_many_ended_transactions_go_in_frames_that_are_not_too_large() -> None:
+    async def story() -> None:
+        flow = _Flow()
+        count = 11_500
+        port = _port(flow, count + 1)
+        ended = [ChainEnded(number, Ended.COMMITTED, TxId(bytes(16))) for number in range(count)]
+        port.end_all(ended[:3])
+        assert flow.frames == [], "others may share the frame"
+        port.end_all(ended[3:])
+        assert all(4_000 <= len(some) <= 6_000 for some in flow.frames[:2])
+        port.answer(Done(count, 1))
+        assert [answer.number for some in flow.frames for answer in some] == [*range(count + 1)]
+        assert port.in_flight == 0
+        await asyncio.sleep(0)
 
     asyncio.run(story())
 

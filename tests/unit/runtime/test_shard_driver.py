@@ -48,7 +48,7 @@ from bobbin.wire.cluster.chain import (
     ChainVerdict,
     ChainVerify,
 )
-from bobbin.wire.cluster.client import Answer, Done, Members, Rejected, Unknown
+from bobbin.wire.cluster.client import Answer, Done, Members, Rejected, Request, Unknown
 from bobbin.wire.cluster.shard_commands import decode_command
 from bobbin.wire.cluster.shard_messages import encode
 from tests.support.clusters import until
@@ -69,6 +69,9 @@ class _Port:
 
     def answer(self, answer: Answer) -> None:
         self.answers.append(answer)
+
+    def end_all(self, ended: Sequence[chain.ChainEnded]) -> None:
+        self.answers.extend(ended)
 
     def read(self, look: Callable[[Reading], Answer], request: Reading) -> None:
         self.answers.append(look(request))
@@ -209,6 +212,26 @@ def test_transactions_of_one_turn_share_blocks_whoever_came_first() -> None:
         await node.settle()
         assert all(_is_committed(port.answers[0]) for port in ports)
         assert node.driver.counts()["transactions_committed"] == 25
+
+    _run(story, _alone)
+
+
+def test_what_came_in_one_frame_is_taken_whatever_it_is_and_the_rest_is_given_back() -> None:
+    async def story(node: _Node) -> None:
+        node.lead()
+        await node.settle()
+        port = _Port()
+        strange = Members(4)
+        frame: list[Request] = [
+            ChainCommit(1, _transaction(1)),
+            ChainPending(2),
+            ChainCommit(3, _transaction(3, key=b"x")),
+            strange,
+        ]
+        assert node.driver.take_all(cast(Port, port), frame) == [strange]
+        await node.settle()
+        assert sorted(answer.number for answer in port.answers) == [1, 2, 3]
+        assert node.driver.shard.ledger.height == 1, "they share a block"
 
     _run(story, _alone)
 

@@ -135,6 +135,7 @@ class Overlay:
         self.refusals: list[tuple[int, int, str]] = []
         self.below = below
         self.height = height
+        """Of that block. Nothing that it stands on is as new."""
         self._versions = versions
         self._at = at
         """The height whose store it stands on; None for the newest."""
@@ -168,7 +169,9 @@ class Overlay:
         if len(operations) == 1 and not transaction.reads and type(operations[0]) is Put:
             # Most are so: who wrote the key last tells everything, as below.
             key = operations[0].key
-            version = self.changes.get(key) or self.before(key)
+            version = self.changes.get(key)
+            if version is None and since < self.height - 1:  # else there is nothing below that is newer
+                version = self.before(key)
             if version is None or version.height <= since or since < self._versions.floor:
                 return None
             return Clash(ClashKind.OVERTAKEN, _OVERTAKEN, key)
@@ -199,11 +202,11 @@ class Overlay:
         """Do the operations of a transaction, each or its refusal."""
         changes, height = self.changes, self.height
         for number, operation in enumerate(transaction.operations):
-            key = storage_key(operation)
             if type(operation) is Put:
                 # Whatever the key held: as ``result_of`` and ``written`` have it, without a look at what is there.
-                changes[key] = Version(height, Holds.BYTES, operation.data, 0, height)
+                changes[operation.key] = Version(height, Holds.BYTES, operation.data, 0, height)
                 continue
+            key = storage_key(operation)
             present = self.newest(key)
             held = held_by(present)
             result = result_of(operation, held)

@@ -206,7 +206,7 @@ class Ledger:
         malformed = self._malformed(transaction)
         if malformed is not None:
             return malformed
-        overlay = Overlay(self._versions, below, 0)
+        overlay = Overlay(self._versions, below, height + 1)
         return self._clash(overlay, transaction, height, self._floor_at(height), promised=promised)
 
     def draft(

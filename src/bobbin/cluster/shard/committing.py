@@ -43,7 +43,7 @@ from bobbin.cluster.shard.leading import Leading
 from bobbin.cluster.shard.rivals import compare, shared_key
 from bobbin.cluster.shard.sharing import Sharing
 from bobbin.cluster.shard.waiting import Waiting
-from bobbin.cluster.transactions.names import TxId, since_of
+from bobbin.cluster.transactions.names import ShardId, TxId, first_id, since_of
 from bobbin.cluster.transactions.phases import Ended
 
 FLIGHTS_MAX: Final = 16
@@ -71,8 +71,14 @@ class Flight(Struct, frozen=True):
 class _Standing(Struct, frozen=True):
     """What transactions that come together find; it is looked at once for all of them."""
 
+    shard: ShardId
+    dimension: int
     height: int
     floor: int
+    first_id: bytes
+    """Of the floor: no id that was made there or above is below it."""
+    first_id_above: bytes
+    """Of what is above the height: all ids that were made up to there are below it."""
     newest_id: int
     has_parts: bool
     """Whether any transaction over several shards is, or was, known here."""
@@ -131,8 +137,12 @@ class Committing:
         shard, locks = self._leading.shard, self._leading.locks
         participant, ledger = shard.participant, shard.ledger
         return _Standing(
+            shard=self._leading.own,
+            dimension=self._leading.dimension,
             height=ledger.height,
             floor=ledger.floor,
+            first_id=first_id(ledger.floor),
+            first_id_above=first_id(ledger.height + 1),
             newest_id=shard.newest_id,
             has_parts=bool(participant.promises or participant.has_ended or len(locks) or len(locks.waits)),
             deadline_ms=self._leading.now_ms + self._leading.config.prepare_timeout_ms,
@@ -185,21 +195,23 @@ class Committing:
     def _why_refused(
         self, transaction: Transaction, standing: "_Standing", *, is_committed: bool
     ) -> tuple[Ended, str] | None:
-        leading = self._leading
         wrong = why_transaction_refused(
-            transaction, shard=leading.own, shards=leading.shards, dimension=leading.dimension
+            transaction, shard=standing.shard, shards=self._leading.shards, dimension=standing.dimension
         )
         if wrong is not None:
             return Ended.REFUSED, wrong
-        tx = TxId(transaction.id)
         if len(transaction.operations) > self._room:
             return Ended.REFUSED, f"a block has at most {self._room} operations"
         if is_committed:
             return None
+        height, floor, seen = standing.height, standing.floor, transaction.since
+        is_lone = not (transaction.reads or standing.has_parts)
+        if is_lone and floor <= seen <= height and standing.first_id <= transaction.id < standing.first_id_above:
+            return None  # as most are, and as what follows would find
+        tx = TxId(transaction.id)
         if standing.has_parts and self._is_of_part(tx):
             return Ended.REFUSED, "a transaction over several shards has this id"
-        height, floor = standing.height, standing.floor
-        made, seen = since_of(tx), transaction.since
+        made = since_of(tx)
         if made < floor or seen < floor:
             return Ended.FORGOTTEN, f"it began below height {floor}, and what was committed up to there is forgotten"
         if transaction.reads:
@@ -249,6 +261,7 @@ class Committing:
         operations = size = moving = 0
         has_locks = len(self._leading.locks) > 0
         queue = list(self._waiting.values())
+        height = self._leading.shard.ledger.height
         if not self._aboard and len(queue) <= self._transactions_max and _are_apart(queue):
             taken = None
         for waiting in queue:
@@ -262,7 +275,10 @@ class Committing:
             ):
                 self._is_full = True
                 break
-            chosen = waiting.transaction if waiting.is_part else self._fit(waiting, taken)
+            chosen: Transaction | None = waiting.transaction
+            # Where nobody else is at its keys, and nothing was committed since it began, nothing is in its way.
+            if not (waiting.is_part or (taken is None and waiting.transaction.since == height)):
+                chosen = self._fit(waiting, taken)
             if chosen is None:
                 continue
             operations += more
@@ -377,14 +393,12 @@ class Committing:
         shard.keep(draft)
         self._tail = draft
         self.blocks += 1
-        for waiting in aboard:
-            del self._waiting[waiting.tx]
-            self._board(waiting)
+        by_id = {waiting.tx: waiting for waiting in aboard}
+        for tx in by_id:
+            del self._waiting[tx]
+        self._aboard |= by_id
+        self._aboard_by_key.add_all(by_id)
         self._flights[leading.propose(Append(block))] = Flight(draft, aboard)
-
-    def _board(self, waiting: Waiting) -> None:
-        self._aboard[waiting.tx] = waiting
-        self._aboard_by_key.add(waiting)
 
     def _leave(self, waiting: Waiting) -> None:
         del self._aboard[waiting.tx]

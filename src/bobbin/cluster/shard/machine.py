@@ -48,7 +48,7 @@ from bobbin.cluster.shard.commands import (
 from bobbin.cluster.shard.rivals import Rival, find_rival
 from bobbin.cluster.state_machine import Capture
 from bobbin.cluster.transactions.messages import Conflict, No, TxPrepareMsg
-from bobbin.cluster.transactions.names import ShardId, TxId, since_of
+from bobbin.cluster.transactions.names import ShardId, TxId, first_id, since_of
 from bobbin.cluster.transactions.participant import Participant, ParticipantEntry
 from bobbin.cluster.transactions.recovery import TxRecoveryState, TxSaved
 from bobbin.cluster.transactions.tx_log import TxWalEntry
@@ -95,7 +95,7 @@ class Shard:
         self._codec: Final = codec
         self._hashing: Final = hashing
         self._thresholds: Final = Thresholds(conflicting=config.conflict_threshold)
-        self._finished: dict[TxId, int] = {}
+        self._finished: dict[bytes, int] = {}
         """The transactions of all blocks above ``_forgotten``, with their heights."""
         self._forgotten = 0
         self._drafts: dict[bytes, Draft] = {}
@@ -153,33 +153,34 @@ class Shard:
         if isinstance(done, str):
             return self._refuse(Kind.BAD_BLOCK, done)
         self._drafts.pop(done.hash, None)
-        for transaction in block.transactions:
-            tx = TxId(transaction.id)
-            self._finished[tx] = done.height
-            if promises:
-                self.participant.committed(tx)
+        self._finished.update(dict.fromkeys([transaction.id for transaction in block.transactions], done.height))
+        if promises:
+            for transaction in block.transactions:
+                self.participant.committed(TxId(transaction.id))
         self._forget_below(ledger.floor)
         return Outcome(Kind.APPENDED, ledger.height, refusals=done.refusals)
 
     def _why_not_in_block(self, transactions: Sequence[Transaction]) -> str | None:
         promises, height, locks = self.participant.promises, self.ledger.height, self.participant.locks
-        finished, floor, is_plain = self._finished, self.ledger.floor, not self.participant.has_ended
+        finished, is_plain = self._finished, not (self.participant.has_ended or promises or len(locks))
+        # Ids begin with the height that they were made at, and such texts are in order as the heights are.
+        lowest, above = first_id(self.ledger.floor), first_id(height + 1)
         for transaction in transactions:
-            tx = TxId(transaction.id)
-            promise = promises.get(tx) if promises else None
+            id = transaction.id
+            if is_plain and id not in finished and lowest <= id < above and transaction.since <= height:
+                continue  # as it is with most, and as what follows would find
+            tx = TxId(id)
+            promise = promises.get(tx)
             if promise is not None:
                 if promise.message.part != transaction:
                     return "not the part that was promised"
                 continue
-            if is_plain and tx not in finished and floor <= since_of(tx) <= height:
-                wrong = None  # as it is with most, and as ``why_not_local`` would find
-            else:
-                wrong = self.why_not_local(tx)
+            wrong = self.why_not_local(tx)
             if wrong is not None:
                 return wrong
             if transaction.since > height:
                 return f"the transaction {tx.hex()} began at height {transaction.since}, above the chain"
-            holder = self.locked_by(transaction) if len(locks) else None
+            holder = self.locked_by(transaction)
             if holder is not None:
                 return f"a key is locked by the promised transaction {holder.hex()}"
         return None
@@ -189,7 +190,7 @@ class Shard:
         while self._forgotten < floor:
             self._forgotten += 1
             for transaction in self._block(self._forgotten).transactions:
-                del self._finished[TxId(transaction.id)]
+                del self._finished[transaction.id]
 
     def _block(self, height: int) -> Block:
         block = self.ledger.block(height)
@@ -266,7 +267,7 @@ class Shard:
         ``own``: the ``kinds`` of the transaction.
         """
         ledger, since = self.ledger, transaction.since
-        if since < ledger.floor or not ledger.is_touched(own, since):
+        if not ledger.floor <= since < ledger.height or not ledger.is_touched(own, since):
             return None  # It is too old, which the chain says, or nobody came since.
         return find_rival(
             transaction,
@@ -414,7 +415,7 @@ class Shard:
         recovery.restore(found for found in groups.take(RECOVERY_TAGS) if isinstance(found, TxSaved))
         groups.end()
         self._finished = {
-            TxId(transaction.id): block.header.height
+            transaction.id: block.header.height
             for block in ledger.blocks(ledger.floor + 1, ledger.height)
             for transaction in block.transactions
         }

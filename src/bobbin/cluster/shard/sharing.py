@@ -5,6 +5,7 @@ are. So whoever does something else at a key stands apart from those who only ad
 many as there are to compare with.
 """
 
+from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 from bobbin.cluster.transactions.names import TxId
@@ -39,6 +40,10 @@ class Sharing(Generic[T]):
     def add(self, one: T) -> None:
         """Take in a transaction."""
         self._unsorted[one.tx] = one
+
+    def add_all(self, ones: Mapping[TxId, T]) -> None:
+        """Take in several, by their ids."""
+        self._unsorted.update(ones)
 
     def remove(self, one: T) -> None:
         """Let a transaction go that was taken in."""

@@ -20,6 +20,11 @@ def tx_id(since: int, chance: bytes) -> TxId:
     return TxId(since.to_bytes(8, "big") + chance)
 
 
+def first_id(since: int) -> bytes:
+    """What no id of a height is below, and every id of a lower one is."""
+    return since.to_bytes(8, "big")
+
+
 def since_of(id: bytes) -> int:
     """The height at which an id was made up."""
     return int.from_bytes(id[:8], "big")

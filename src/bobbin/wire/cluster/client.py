@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from bobbin.cluster.names import NodeId
-from bobbin.cluster.operations import bytes_of_put
+from bobbin.cluster.operations import HEIGHT_MAX, Transaction, bytes_of_put
 from bobbin.cluster.raft.entries import Configuration
 from bobbin.errors import UsageError
 from bobbin.wire.cluster.chain import ChainAnswer, ChainCommit, ChainRequest, check_chain_request
@@ -402,13 +402,24 @@ def weight(request: Request) -> int:
         return 0
     if kind is ChainCommit:
         assert isinstance(request, ChainCommit)
-        plain = bytes_of_put(request.transaction)
-        if plain is not None and plain <= CHAIN_BYTES_MAX:
+        transaction = request.transaction
+        plain = bytes_of_put(transaction)
+        if plain is not None and plain <= CHAIN_BYTES_MAX and _has_numbers_of_messages(transaction):
             return plain
     size = len(_encode([request]))
     if size > CHAIN_BYTES_MAX:
         raise UsageError(f"a request has at most {CHAIN_BYTES_MAX} bytes, and this one would have {size}")
     return size
+
+
+def _has_numbers_of_messages(transaction: Transaction) -> bool:
+    """Whether all its numbers can be written down. Those of most are far smaller still."""
+    least, most = -HEIGHT_MAX, HEIGHT_MAX
+    return (
+        least <= transaction.since <= most
+        and least <= transaction.born_ms <= most
+        and least <= transaction.priority <= most
+    )
 
 
 def _encode(items: Sequence[Request] | Sequence[Answer]) -> bytes:

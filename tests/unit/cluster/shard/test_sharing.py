@@ -28,7 +28,9 @@ def crowds(draw: st.DrawFn) -> list[Someone]:
 def test_those_in_the_way_are_those_that_a_look_at_each_finds(crowd: list[Someone], data: st.DataObject) -> None:
     one, *others = crowd
     sharing: Sharing[Someone] = Sharing()
-    for other in others:
+    together = data.draw(st.integers(0, len(others)))
+    sharing.add_all({other.tx: other for other in others[:together]})
+    for other in others[together:]:
         sharing.add(other)
     gone = data.draw(st.sets(st.sampled_from(others))) if others else set()
     for other in gone:
