@@ -42,7 +42,7 @@ class Asked(Protocol):
 
 def run() -> Result:
     """Measure."""
-    rounds, count = setting("TRANSACTIONS_ROUNDS", 11), setting("TRANSACTIONS_COUNT", 3_000)
+    rounds, count = setting("TRANSACTIONS_ROUNDS", 11), setting("TRANSACTIONS_COUNT", 6_000)
     small, large = setting("TRANSACTIONS_SMALL_KEYS", 1_000), setting("TRANSACTIONS_LARGE_KEYS", 100_000)
     with ended_on_signal(), tempfile.TemporaryDirectory(prefix="bobbin-transactions-") as name, ExitStack() as stack:
         shards = {

@@ -10,7 +10,7 @@ still not known when time is up is said to be so (``OutcomeUnknown``).
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random, SystemRandom
 from time import time_ns
@@ -396,14 +396,19 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
                 await self._look(shard, operations)
         pause = _PAUSE_SECONDS
         for _ in range(TRIES_MAX - 1):
-            result = await self._commit([(shard, self._blind(shard, operations)) for shard in shards])
+            result = await self._write(shards, operations)
             if result.ended not in (Ended.CONFLICT, Ended.ABORTED):
                 return result
             await asyncio.sleep(self._random.uniform(0, pause))
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
             for shard in shards:
                 await self._look(shard, operations)
-        return await self._commit([(shard, self._blind(shard, operations)) for shard in shards])
+        return await self._write(shards, operations)
+
+    def _write(self, shards: list[ShardId], operations: tuple[Operation, ...]) -> Coroutine[object, object, Result]:
+        if len(shards) == 1:
+            return self._commit_alone(shards[0], self._blind(shards[0], operations))
+        return self._commit([(shard, self._blind(shard, operations)) for shard in shards])
 
     async def _look(self, shard: ShardId, operations: tuple[Operation, ...]) -> None:
         """How far a shard is, once nothing that is decided waits to be done to these keys."""
@@ -420,27 +425,31 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         if not parts:
             self.counts.committed += 1
             return Result(ended=Ended.COMMITTED, tx=_UNMADE)
-        home, first = parts[0]
-        if not first.operations:
-            home, first = next(((shard, part) for shard, part in parts if part.operations), parts[0])
+        if len(parts) == 1:
+            return await self._commit_alone(*parts[0])
+        home = next((shard for shard, part in parts if part.operations), parts[0][0])
         tx = tx_id(self._seen[home][1], next(self._chances))
-        if len(parts) > 1:
-            named = tuple((shard, structs.replace(part, id=tx)) for shard, part in parts)
-            answer = await self._settle(home, lambda number: ChainBegin(number, tx, named, TIMEOUT_MS))
-            try:
-                refusals = await self._refusals(tx, parts) if answer.ended is Ended.COMMITTED else ()
-            except (TransportError, NotAccepted) as error:
-                self.counts.unknown += 1
-                why = f"it is committed, but a shard that can refuse an operation does not say if it did: {error}"
-                raise OutcomeUnknown(why) from error
-            return self._result(home, tx, answer, refusals)
-        if first.operations:
-            own = Transaction(tx, first.operations, first.reads, first.since, first.born_ms, first.priority)
-            answer = await self._settle(home, lambda number: ChainCommit(number, own))
+        named = tuple((shard, structs.replace(part, id=tx)) for shard, part in parts)
+        answer = await self._settle(home, lambda number: ChainBegin(number, tx, named, TIMEOUT_MS))
+        try:
+            refusals = await self._refusals(tx, parts) if answer.ended is Ended.COMMITTED else ()
+        except (TransportError, NotAccepted) as error:
+            self.counts.unknown += 1
+            why = f"it is committed, but a shard that can refuse an operation does not say if it did: {error}"
+            raise OutcomeUnknown(why) from error
+        return self._result(home, tx, answer, refusals)
+
+    async def _commit_alone(self, shard: ShardId, part: Transaction) -> Result:
+        """What one shard does by itself."""
+        operations = part.operations
+        tx = tx_id(self._seen[shard][1], next(self._chances))
+        if operations:
+            own = Transaction(tx, operations, part.reads, part.since, part.born_ms, part.priority)
+            answer = await self._settle(shard, lambda number: ChainCommit(number, own))
         else:
-            answer = await self._settle(home, lambda number: ChainValidate(number, first.reads))
-        refused = tuple((first.operations[at], reason) for at, reason in answer.refusals) if answer.refusals else ()
-        return self._result(home, tx, answer, refused)
+            answer = await self._settle(shard, lambda number: ChainValidate(number, part.reads))
+        refused = tuple((operations[at], reason) for at, reason in answer.refusals) if answer.refusals else ()
+        return self._result(shard, tx, answer, refused)
 
     async def _refusals(self, tx: TxId, parts: list[tuple[ShardId, Transaction]]) -> tuple[tuple[Operation, str], ...]:
         """What the state of some shard has refused; asked for only where an operation can be refused."""

@@ -1,19 +1,21 @@
 """A world of transactions: one to four shards do things together while their leaders die, are deposed and are cut off.
 
 One world is one seed. Each shard is the real state and the real leader, on a log that keeps what Raft promises
-(``transaction_log``); two nodes apply it. Clients move money, write lists, keep watches, count and look
-(``transaction_clients``). After every step T1 to T6 are asserted (``transaction_checker``), and both nodes of a shard
-are compared at every place of its log. Then the troubles end: within a bound everything must have ended and nothing be
-left of it (T2), every transaction that was acknowledged be in the chain once and none that was refused, the money be
-all there, and one order explain all (T7): ``transaction_audit``.
+(``transaction_log``); two nodes apply it, one of which hashes in C where that is faster. Clients move money, write
+lists, keep watches, count and look (``transaction_clients``). After every step T1 to T6 are asserted
+(``transaction_checker``), and both nodes of a shard are compared at every place of its log. Then the troubles end:
+within a bound everything must have ended and nothing be left of it (T2), every transaction that was acknowledged be in
+the chain once and none that was refused, the money be all there, and one order explain all (T7): ``transaction_audit``.
 """
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Final, NoReturn
 
+from bobbin.cluster.chain.hashing import PLAIN, Hashing
 from bobbin.cluster.chain.ledger import Ledger
 from bobbin.cluster.codebook.global_book import GlobalCodebook
 from bobbin.cluster.geometry import Embedding
@@ -28,6 +30,7 @@ from bobbin.cluster.transactions.messages import ShardMessage
 from bobbin.cluster.transactions.names import ShardId
 from bobbin.cluster.transactions.participant import Participant
 from bobbin.cluster.transactions.recovery import TxRecoveryState
+from bobbin.native.hashing import hashing
 from bobbin.simulator.clock import SECOND_NS, Action, NodeClock, Timeline
 from bobbin.simulator.transaction_audit import expect_all_well
 from bobbin.simulator.transaction_checker import TransactionChecker
@@ -103,10 +106,10 @@ class TransactionWorld:
     def _make_shard(self, shard: ShardId) -> SimulatedShard:
         random, shape = self._random, self.shape
 
-        def make() -> Shard:
-            made = shard_machine(shard=shard, config=shape.chain)
+        def make(hashing: Hashing) -> Shard:
+            made = shard_machine(shard=shard, config=shape.chain, hashing=hashing)
             if shape.is_forgetful:
-                made.ledger = Ledger(config=shape.chain, keep_heights=FEW_HEIGHTS)
+                made.ledger = Ledger(config=shape.chain, keep_heights=FEW_HEIGHTS, hashing=hashing)
                 made.participant = Participant(outcomes_max=FEW_OUTCOMES)
                 made.recovery = TxRecoveryState(outcomes_max=FEW_OUTCOMES)
             return made
@@ -122,7 +125,8 @@ class TransactionWorld:
             )
 
         copies = []
-        for _ in range(2):
+        # One hashes as this machine does it best, and must come to the same.
+        for way in (PLAIN, hashing()):
             clock = NodeClock(
                 self.timeline,
                 # By up to an hour clocks differ, and jump.
@@ -130,7 +134,7 @@ class TransactionWorld:
                 drift_ppm=random.randint(-20_000, 20_000),
                 started_ns=random.randrange(HOUR_NS),
             )
-            copies.append(Copy(make, Identity(random.randbytes(32)), clock))
+            copies.append(Copy(partial(make, way), Identity(random.randbytes(32)), clock))
         return SimulatedShard(shard, self, random, copies, lead)
 
     def dawn(self) -> None:
