@@ -62,7 +62,9 @@ class _Given:
         (_Given(content_lengths=None), TreeStatus.INVALID),
         (_Given(name_lengths=(2, _GONE)), TreeStatus.INVALID),
         (_Given(name_lengths=(3, _GONE)), TreeStatus.INVALID),
-        (_Given(content_lengths=(_GONE - 1, 4)), TreeStatus.INVALID),
+        # These wrap around: modulo 2^64 their sum is right.
+        (_Given(name_lengths=(_GONE - 1, 4)), TreeStatus.INVALID),
+        (_Given(content_lengths=(_GONE - 1, 5)), TreeStatus.INVALID),
         (_Given(content_lengths=(1 << 32, 3)), TreeStatus.INVALID),
         (_Given(form=native._Form(None, 1, b"", 0)), TreeStatus.INVALID),
         (_Given(form=native._Form(b"", 0, None, 1)), TreeStatus.INVALID),
@@ -105,6 +107,12 @@ def test_the_library_has_its_own_eye_on_drafts() -> None:
     assert _Given().to("bobbin_tree_draft_update", draft.handle, None) is TreeStatus.OK
     assert _Given().to("bobbin_tree_draft_update", draft.handle, None) is TreeStatus.USED
     assert _Given(content_lengths=(2, 1)).to("bobbin_tree_draft_update", stale.handle, None) is TreeStatus.OK
+    same = tree.draft()
+    for status in (TreeStatus.OK, TreeStatus.USED):  # though they change nothing
+        assert (
+            _Given(contents_bytes=0, content_lengths=(_GONE, _GONE)).to("bobbin_tree_draft_update", same.handle, None)
+            is status
+        )
     merge = tree_functions().holding.bobbin_tree_merge
     assert merge(tree._handle, draft.handle) == TreeStatus.OK
     assert merge(tree._handle, draft.handle) == merge(tree._handle, stale.handle) == TreeStatus.STALE

@@ -115,6 +115,8 @@ static void check_refusals(void)
             *(i ? &wrong.names_bytes : &wrong.contents_bytes) -= 1;
         else
             wrong.name_lengths[0] = i == 2 ? UINT64_MAX - 4 : BOBBIN_TREE_GONE;
+        if (i == 2)
+            wrong.name_lengths[1] += changes.name_lengths[0] + 5;
         CHECK(bobbin_tree_update(tree, NULL, CHANGES(&wrong), hash) == BobbinTreeStatus_Invalid);
         CHECK(bobbin_tree_draft_update(draft, NULL, CHANGES(&wrong), hash) == BobbinTreeStatus_Invalid);
         CHECK(bobbin_merkle_root(NULL, NULL, 0, CHANGES(&wrong), hash) == BobbinTreeStatus_Invalid);

@@ -69,8 +69,8 @@ class ContentTree:
 
     def merge(self, draft: "TreeDraft") -> None:
         """Become what a draft says. It must stand on this tree as it is: the one below it was merged before."""
-        if draft.base != self.top:
-            raise UsageError("the tree has become another one since it was drafted upon")
+        if draft.base != self.top or (draft.top != draft.base and not draft.buckets):
+            raise UsageError("the tree has become another one since it was drafted upon, or has these changes already")
         for name, hash in draft.hashes.items():
             if hash is None:
                 self._hashes.pop(name, None)

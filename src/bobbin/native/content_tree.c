@@ -186,13 +186,15 @@ static size_t place_of_name(const BobbinTree *tree, const uint8_t *name, size_t 
 static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t count)
 {
     const size_t each = sizeof(Change) + 2 * sizeof(uint64_t);
+    /* As wide as the mask, which no number of 32 bits could exceed. */
+    const uint64_t wide = count;
     work->count = count;
     work->memory = NULL;
     work->entries = (BtEntries){NULL, 0, 0};
     work->below_count = 0;
     work->below = NULL;
     work->read = NULL;
-    if (count > SIZE_MAX / each || count > NUMBER_MASK)
+    if (count > SIZE_MAX / each || wide > NUMBER_MASK)
         return BobbinTreeStatus_NoMemory;
     work->memory = malloc(count ? count * each : 1);
     if (work->memory == NULL)
@@ -252,6 +254,21 @@ static void hash_contents(Work *work, const BobbinTree *tree, const BobbinForm *
     }
     bt_texts_end(&work->texts);
     sort_keys(work);
+}
+
+/* Checks what came in and does what needs no lock. Where the result is not good there is nothing to end. */
+static BobbinTreeStatus prepare(Work *work, const BobbinTree *tree, const BobbinForm *form, size_t count,
+                                const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
+                                const uint8_t *contents, size_t contents_bytes, const uint64_t *content_lengths)
+{
+    if (!bt_pairs_are_whole(count, names, names_bytes, name_lengths, false)
+        || !bt_pairs_are_whole(count, contents, contents_bytes, content_lengths, true)
+        || !bt_form_fits(form, names_bytes, contents_bytes))
+        return BobbinTreeStatus_Invalid;
+    BobbinTreeStatus status = begin_work(work, tree, count);
+    if (status == BobbinTreeStatus_Ok)
+        hash_contents(work, tree, form, names, name_lengths, contents, content_lengths);
+    return status;
 }
 
 /* ---- what is below ---------------------------------------------------------------------------------------------- */
@@ -423,7 +440,7 @@ static void note_branches(Notes *notes, Work *work, const BobbinTree *tree, size
     const uint8_t *stored = stored_children(tree, number);
     read_again(work);
     for (size_t at = 0; at < level->count;) {
-        size_t parent = level->places[at] >> BRANCH_BITS[number], first = parent << BRANCH_BITS[number];
+        size_t parent = (size_t)level->places[at] >> BRANCH_BITS[number], first = parent << BRANCH_BITS[number];
         uint8_t *text = bt_texts_next(&work->texts), *out = top;
         text[0] = TAG_BRANCH;
         memcpy(text + 1, stored + first * BT_HASH_BYTES, bytes);
@@ -466,6 +483,13 @@ static BobbinTreeStatus note_changes(BobbinTreeDraft *draft, Work *work)
         note_branches(&notes, work, draft->tree, number, draft->top);
     draft->notes = notes;
     return BobbinTreeStatus_Ok;
+}
+
+/* A draft that has let go of its notes has nothing more to give, whatever the tree has become since. */
+static bool stands_on(const BobbinTreeDraft *draft, const BobbinTree *tree)
+{
+    bool is_whole = draft->notes.memory != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) == 0;
+    return is_whole && memcmp(tree->top, draft->base, BT_HASH_BYTES) == 0;
 }
 
 /* With the lock. */
@@ -554,7 +578,7 @@ BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft)
         return BobbinTreeStatus_NullPointer;
     BobbinTreeStatus status = BobbinTreeStatus_Stale;
     pthread_mutex_lock(&lock);
-    if (memcmp(tree->top, draft->base, BT_HASH_BYTES) == 0) {
+    if (stands_on(draft, tree)) {
         become(tree, draft);
         status = BobbinTreeStatus_Ok;
     }
@@ -586,37 +610,40 @@ BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinFo
 {
     if (draft == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
-    if (!bt_pairs_are_whole(count, names, names_bytes, name_lengths, false)
-        || !bt_pairs_are_whole(count, contents, contents_bytes, content_lengths, true)
-        || !bt_form_fits(form, names_bytes, contents_bytes))
-        return BobbinTreeStatus_Invalid;
     Work work;
-    BobbinTreeStatus status = begin_work(&work, draft->tree, count);
-    if (status == BobbinTreeStatus_Ok) {
-        hash_contents(&work, draft->tree, form, names, name_lengths, contents, content_lengths);
-        pthread_mutex_lock(&lock);
-        status = note_changes(draft, &work);
-        memcpy(out, draft->top, BT_HASH_BYTES);
-        pthread_mutex_unlock(&lock);
-    }
+    BobbinTreeStatus status = prepare(&work, draft->tree, form, count, names, names_bytes, name_lengths, contents,
+                                      contents_bytes, content_lengths);
+    if (status != BobbinTreeStatus_Ok)
+        return status;
+    pthread_mutex_lock(&lock);
+    status = note_changes(draft, &work);
+    memcpy(out, draft->top, BT_HASH_BYTES);
+    pthread_mutex_unlock(&lock);
     end_work(&work);
     return status;
 }
 
+/* In one piece: whoever else changes the tree does so before or after. */
 BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, size_t count, const uint8_t *names,
                                     size_t names_bytes, const uint64_t *name_lengths, const uint8_t *contents,
                                     size_t contents_bytes, const uint64_t *content_lengths, uint8_t *out)
 {
-    if (tree == NULL)
+    if (tree == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
-    BobbinTreeDraft *draft = bobbin_tree_draft_new(tree, NULL);
-    if (draft == NULL)
-        return BobbinTreeStatus_NoMemory;
-    BobbinTreeStatus status = bobbin_tree_draft_update(draft, form, count, names, names_bytes, name_lengths, contents,
-                                                       contents_bytes, content_lengths, out);
+    Work work;
+    BobbinTreeStatus status = prepare(&work, tree, form, count, names, names_bytes, name_lengths, contents,
+                                      contents_bytes, content_lengths);
+    if (status != BobbinTreeStatus_Ok)
+        return status;
+    pthread_mutex_lock(&lock);
+    BobbinTreeDraft *draft = new_draft(tree, NULL);
+    status = draft == NULL ? BobbinTreeStatus_NoMemory : note_changes(draft, &work);
     if (status == BobbinTreeStatus_Ok)
-        status = bobbin_tree_merge(tree, draft);
-    bobbin_tree_draft_free(draft);
+        become(tree, draft);
+    release_draft(draft);
+    memcpy(out, tree->top, BT_HASH_BYTES);
+    pthread_mutex_unlock(&lock);
+    end_work(&work);
     return status;
 }
 

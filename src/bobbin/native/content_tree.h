@@ -16,7 +16,8 @@
  * BOBBIN_TREE_GONE is none and has no bytes: its name is taken away. Where a name comes twice, the later change counts.
  * With a form (no null pointer) what comes is values, and a content is what the form makes of a name and its value.
  *
- * Threads. Every function may be called from any thread; one waits for the other where they would meet.
+ * Threads. Every function may be called from any thread; one waits for the other where they would meet. Nothing may be
+ * used while or after it is freed.
  *
  * No call ends the process. Where memory runs out the result says so and nothing has changed; merging and freeing need
  * none.
@@ -91,7 +92,8 @@ BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const Bobb
                                                     size_t contents_bytes, const uint64_t *content_lengths,
                                                     uint8_t *out);
 
-/* Makes a draft's changes the tree's, and settles the draft. Stale unless the tree's hash is the one below the draft. */
+/* Makes a draft's changes the tree's, and settles the draft. Stale unless the tree's hash is the one below the draft,
+ * and for a draft that had changes and was settled before. */
 BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft);
 
 /* A draft of a tree, on another draft or (a null pointer) on the tree itself. A null pointer where memory ran out. */

@@ -8,7 +8,8 @@ what the library promises about them is said in ``content_tree.h``. Calls keep h
 code does, since handing it over could cost more than the call; only one that takes long lets other threads run.
 
 The classes are those of Python to whoever uses them, and share nothing with them but their names and types. A draft of
-one kind is of no use to a tree of the other.
+one kind is of no use to a tree of the other. As in Python, a tree and its drafts are for one thread at a time; other
+threads may meanwhile use theirs.
 """
 
 import ctypes
@@ -239,7 +240,7 @@ class Pieces:
     @property
     def is_long(self) -> bool:
         """Whether the library will be busy with them for some time."""
-        return len(self._name_lengths) >= _LONG_CHANGES or len(self._contents) >= _LONG_BYTES
+        return len(self._name_lengths) >= _LONG_CHANGES or len(self._names) + len(self._contents) >= _LONG_BYTES
 
     def given_to(self, function: "ctypes._NamedFuncPointer", *before: object) -> bytes:
         """The hash that they lead to."""

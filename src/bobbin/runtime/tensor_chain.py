@@ -79,7 +79,7 @@ _PAUSE_SECONDS: Final = 0.01
 _PAUSE_SECONDS_MAX: Final = 1.0
 _REFUSABLE: Final = (Update, CompareAndSwap, CounterAdd, SetAdd, VectorAdd, Average, TableUpdate)
 _UNMADE: Final = TxId(bytes(TX_ID_BYTES))
-_FIRST_SHARD: Final = [ShardId(0)]
+_ALONE: Final = [ShardId(0)]
 
 T = TypeVar("T")
 A = TypeVar("A", bound=ChainAnswer)
@@ -388,12 +388,9 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         or somebody else is in the way, it begins anew.
         """
         self.counts.begun += 1
-        shards = _FIRST_SHARD
-        if len(self._clients) > 1:
-            shards = sorted({self.shard_of(affected_key(operation)) for operation in operations})
-        for shard in shards:
-            if shard not in self._seen:
-                await self._look(shard, operations)
+        shards = _ALONE if len(self._clients) == 1 else sorted({self.shard_of(affected_key(one)) for one in operations})
+        for shard in [shard for shard in shards if shard not in self._seen]:
+            await self._look(shard, operations)
         pause = _PAUSE_SECONDS
         for _ in range(TRIES_MAX - 1):
             result = await self._write(shards, operations)

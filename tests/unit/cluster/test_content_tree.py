@@ -142,3 +142,15 @@ def _of_one_bucket() -> tuple[bytes, bytes]:
             return seen[place], name
         seen[place] = name
     raise AssertionError("no two names of one bucket")
+
+
+def test_a_draft_that_was_merged_is_not_merged_again_when_the_tree_is_back_where_it_was() -> None:
+    tree = ContentTree()
+    draft = tree.draft()
+    draft.update([(b"a", b"1")])
+    tree.merge(draft)
+    tree.update([(b"a", None)])
+    assert tree.top == draft.base
+    with pytest.raises(UsageError):
+        tree.merge(draft)
+    assert (tree.top, len(tree)) == (EMPTY, 0)
