@@ -27,17 +27,22 @@ class LocalLog:
         """Of what is committed from now on."""
         _places[path] = max(_places.get(path, 0), keeper.state.applied)
 
-    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
-        answers: list[Answer] = []
+    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+        coming = [(command.token, self._keeper.expect(command.token)) for command in commands]
         for command in commands:
-            coming = self._keeper.expect(command.token)
             self.commit(encode(command))
-            answer = decode_answer(coming.result())
-            self._keeper.forget(command.token)
-            if isinstance(answer, NotDone):
-                raise UsageError(answer.why)
-            answers.append(answer)
-        return answers
+
+        def wait() -> list[Answer]:
+            answers: list[Answer] = []
+            for token, future in coming:
+                answer = decode_answer(future.result())
+                self._keeper.forget(token)
+                if isinstance(answer, NotDone):
+                    raise UsageError(answer.why)
+                answers.append(answer)
+            return answers
+
+        return wait
 
     def commit(self, raw: bytes) -> Index:
         """Put something into the log; returns its place."""

@@ -16,9 +16,10 @@ what is there already is counted as duplicate.
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, structs
 
@@ -44,6 +45,8 @@ UNIT_RECORDS_MAX: Final = 256
 
 UNIT_BYTES_MAX: Final = 1024 * 1024
 CHUNK_BYTES: Final = 256 * 1024
+_AHEAD_MAX: Final = 2
+"""Commits under way while the next batch is gathered, where the store has them begin."""
 _outcome_of: Final = attrgetter("outcome")
 
 
@@ -52,6 +55,18 @@ class Sink(Protocol):
 
     def put_records(self, records: "Sequence[Record]", *, rejected: Sequence[Rejected] = ()) -> list[Put]:
         """Store records and quarantine rejected bytes in one durable commit; one answer per record, in order."""
+        ...
+
+
+@runtime_checkable
+class AheadSink(Protocol):
+    """A sink whose commits wait for others, so that the next one may begin before the one before has ended."""
+
+    def begin_put(self, records: "Sequence[Record]", *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+        """The same as ``put_records``; the answers, or what went wrong, come from what is returned, which waits.
+
+        It is called once, in the order of the beginnings, and in the same thread.
+        """
         ...
 
 
@@ -228,8 +243,20 @@ class _Reader:
         return chunk
 
 
+class _Begun(Struct):
+    """A commit that has begun."""
+
+    put: Callable[[], list[Put]]
+    rejected: int
+    durable_offset: int
+
+
 class _Writer:
-    """Gathers validated units into batches, and commits each."""
+    """Gathers validated units into batches, and commits each.
+
+    Where the store has commits begin, one more begins while the one before is under way; what is said of them comes in
+    their order.
+    """
 
     def __init__(
         self,
@@ -250,6 +277,8 @@ class _Writer:
         self._records: list[Record] = []
         self._rejected: list[Rejected] = []
         self._size = 0
+        self._begun: deque[_Begun] = deque()
+        """Commits that have begun, where the store has them begin."""
         self.total = Ingested()
 
     @property
@@ -275,27 +304,52 @@ class _Writer:
         """Commit what is there, since nobody knows when more will come. To be called when every piece is added."""
         if self._items:
             self._commit(self._reader.position)
+        self._land(0)
 
     def finish(self) -> None:
         """Commit what is left, once the stream has ended."""
         if self._items:
             self._commit(self._reader.bytes_read)
+        self._land(0)
 
     def _commit(self, durable_offset: int) -> None:
         """Write the batch, and say so once it is durable."""
-        puts = self._store.put_records(self._records, rejected=self._rejected)
+        records, rejected = self._records, self._rejected
+        self._records, self._rejected, self._size = [], [], 0
+        if isinstance(self._store, AheadSink):
+            put = self._store.begin_put(records, rejected=rejected)
+            self._begun.append(_Begun(put, len(rejected), durable_offset))
+            self._land(_AHEAD_MAX)
+        else:
+            puts = self._store.put_records(records, rejected=rejected)
+            self._note(puts, len(rejected), durable_offset)
+
+    def _land(self, left: int) -> None:
+        """Wait for commits that have begun until only so many are left."""
+        try:
+            while len(self._begun) > left:
+                one = self._begun.popleft()
+                self._note(one.put(), one.rejected, one.durable_offset)
+        except ResourceError:
+            # What has begun ends before anybody hears that the import has: nothing of it comes later.
+            for one in self._begun:
+                with suppress(ResourceError):
+                    one.put()
+            raise
+
+    def _note(self, puts: Sequence[Put], rejected: int, durable_offset: int) -> None:
+        """A batch is durable."""
         outcomes = Counter(map(_outcome_of, puts))
         before = self.total
         self.total = Ingested(
-            read=before.read + self._items,
+            read=before.read + len(puts) + rejected,
             stored=before.stored + outcomes[Outcome.STORED],
             duplicate=before.duplicate + outcomes[Outcome.DUPLICATE],
             refused=before.refused + outcomes[Outcome.REFUSED],
-            rejected=before.rejected + len(self._rejected),
+            rejected=before.rejected + rejected,
             bytes_read=self._reader.bytes_read,
             durable_offset=durable_offset,
         )
-        self._records, self._rejected, self._size = [], [], 0
         if self._acknowledge is not None:
             self._acknowledge(self.total)
 

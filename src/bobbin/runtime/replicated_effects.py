@@ -172,7 +172,7 @@ class LeaderEffects:
             raise NotTheLeader("another node leads by now, or has begun this effect")
 
     def _do(self, command: Answered) -> bool:
-        (answer,) = self._writer.propose([command])
+        (answer,) = self._writer.begin([command])()
         assert isinstance(answer, Truth), "the answer to such a command"
         return answer.value
 

@@ -26,7 +26,7 @@ from bobbin.transport.base import TransportError
 
 SECONDS: Final = 20.0
 """For a command with all its attempts, and until it is done here."""
-_POLL_SECONDS: Final = (0.001, 0.016)
+_POLL_SECONDS: Final = (0.001, 0.004)
 """Between two looks at a store that another process writes: at first, and after a while without news."""
 T = TypeVar("T")
 
@@ -96,22 +96,23 @@ class Proposing:
         self._node: Final = node
         self._seconds: Final = seconds
 
-    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
-        """Have commands done, in this order as far as nothing goes wrong; returns when they are done here.
+    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+        """Have commands done, in this order as far as nothing goes wrong. What is returned waits until that is so here.
 
-        They are on their way together. Raises what went wrong with the first; others may have been done.
+        They are on their way together, also with those of other calls. It raises what went wrong with the first; others
+        may have been done.
         """
-        return self._run(self._propose_all(commands))
+        return self._begin(self._propose_all(commands)).result
 
     def settle(self) -> None:
         """Wait until the store of this node holds all that is committed by now: what is read then is linearizable."""
-        self._run(self._client.settle(self._node))
+        self._begin(self._client.settle(self._node)).result()
 
-    def _run(self, work: "Coroutine[Any, Any, T]") -> T:
+    def _begin(self, work: "Coroutine[Any, Any, T]") -> "Future[T]":
         if self._loop.is_closed():
             work.close()
             raise ResourceError("the node has stopped", retry=True)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _propose_all(self, commands: Sequence[Answered]) -> list[Answer]:
         outcomes = await asyncio.gather(*map(self.propose_one, commands), return_exceptions=True)
@@ -211,9 +212,9 @@ class DistantNode:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
+    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
         """As ``Proposing`` does."""
-        return self._begin().propose(commands)
+        return self._begin().begin(commands)
 
     def settle(self) -> None:
         """As ``Proposing`` does."""

@@ -56,8 +56,8 @@ _START: Final = StoreRecordId(0)
 class Writer(Protocol):
     """Has commands done."""
 
-    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
-        """Returns when they are committed, and done by the store of this node."""
+    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+        """Propose them. What is returned waits until they are committed, and done by the store of this node."""
         ...
 
     def settle(self) -> None:
@@ -115,12 +115,22 @@ class ReplicatedStore:
 
         What is rejected is durable before the records are proposed, and stays where they fail.
         """
+        return self.begin_put(records, rejected=rejected)()
+
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+        """The same in two steps: what is returned waits, while what others begin is on its way as well."""
         if rejected:
             self._local.put_records([], rejected=rejected)
         if not records:
-            return []
+            return list
         parts = list(_parts(records))
-        answers = self._do([command for commands, _ in parts for command in commands])
+        answers = self._begin([command for commands, _ in parts for command in commands])
+        return lambda: self._puts_of(parts, records, answers())
+
+    @staticmethod
+    def _puts_of(
+        parts: Sequence[tuple[list[Answered], int]], records: Sequence[Record], answers: Sequence[Answer]
+    ) -> list[Put]:
         puts: list[Put] = []
         at = 0
         for commands, count in parts:
@@ -154,14 +164,18 @@ class ReplicatedStore:
         self._writer.settle()
 
     def _whether(self, command: Answered) -> bool:
-        (answer,) = self._do([command])
+        (answer,) = self._begin([command])()
         assert isinstance(answer, Truth), "the answer to such a command"
         return answer.value
 
-    def _do(self, commands: Sequence[Answered]) -> Sequence[Answer]:
+    def _begin(self, commands: Sequence[Answered]) -> Callable[[], Sequence[Answer]]:
         if self._is_closed:
             raise UsageError("this store is closed")
-        answers = self._writer.propose(commands)
+        answers = self._writer.begin(commands)
+        return lambda: self._note(commands, answers())
+
+    def _note(self, commands: Sequence[Answered], answers: list[Answer]) -> Sequence[Answer]:
+        """They are done: so the mark is further, and whoever waits for news is told."""
         self._seen = _moved(commands, answers, self._seen)
         if self._wakes and any(map(wire.is_news, commands, answers)):
             high_water = self._local.high_water()

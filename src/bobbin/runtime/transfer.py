@@ -18,7 +18,7 @@ from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record, read_trusted
-from bobbin.runtime.ingest import UNIT_BYTES_MAX, UNIT_RECORDS_MAX, Form, Ingested, Sink, ingest
+from bobbin.runtime.ingest import UNIT_BYTES_MAX, UNIT_RECORDS_MAX, AheadSink, Form, Ingested, Sink, ingest
 from bobbin.runtime.work import Invalid
 from bobbin.runtime.workers import Validators
 from bobbin.store.base import DamagedStore, Outcome, Progress, Put, Rejected, StoredRecord, View
@@ -96,7 +96,10 @@ def import_records(
     """Store what is valid, quarantine what is not. ``report`` hears of each record not taken, once that is durable."""
     if form is None:
         form, stream = detect_form(stream)
-    sink = store if report is None else _Reporting(store, source, report)
+    sink = store
+    if report is not None:
+        reporting = _ReportingAhead if isinstance(store, AheadSink) else _Reporting
+        sink = reporting(store, source, report)
     return ingest(sink, stream, source=source, form=form, workers=workers, acknowledge=acknowledge)
 
 
@@ -244,7 +247,9 @@ class _Reporting:
         self._report: Final = report
 
     def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
-        puts = self._store.put_records(records, rejected=rejected)
+        return self._told(records, rejected, self._store.put_records(records, rejected=rejected))
+
+    def _told(self, records: Sequence[Record], rejected: Sequence[Rejected], puts: list[Put]) -> list[Put]:
         for bad in sorted(rejected, key=lambda bad: bad.offset or 0):
             self._report(
                 Problem(
@@ -271,6 +276,15 @@ class _Reporting:
                     )
                 )
         return puts
+
+
+class _ReportingAhead(_Reporting):
+    """The same over a store that has commits begin."""
+
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+        assert isinstance(self._store, AheadSink), "it is made over such a store alone"
+        put = self._store.begin_put(records, rejected=rejected)
+        return lambda: self._told(records, rejected, put())
 
 
 class _Counting:

@@ -60,6 +60,14 @@ class Memory:
         return puts
 
 
+class Ahead(Memory):
+    """A store whose commits begin, and take place when they are waited for."""
+
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+        self.events.append("begin")
+        return lambda: self.put_records(records, rejected=rejected)
+
+
 def bundle(records: Sequence[Record]) -> bytes:
     return b"".join(record.raw for record in records)
 
@@ -301,6 +309,31 @@ def test_a_store_that_fails_ends_the_import(workers: int) -> None:
     with pytest.raises(ResourceError, match="disk is full"):
         run(store, bundle(RECORDS), workers=workers, acknowledge=said.append)
     assert [word.stored for word in said] == [4, 8]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_commits_that_begin_are_few_and_their_words_come_in_order(workers: int) -> None:
+    store = Ahead()
+    total = run(store, bundle(RECORDS), workers=workers, acknowledge=store.events.append)
+    assert total.stored == len(RECORDS)
+    under_way = most = 0
+    words = []
+    for event in store.events:
+        under_way += (event == "begin") - (event == "commit")
+        most = max(most, under_way)
+        if isinstance(event, Ingested):
+            words.append(event.stored)
+    assert (under_way, most, words) == (0, 3, [4, 8, 12, 16, 20])
+    assert store.kept == {record.hash: record.raw for record in RECORDS}
+
+
+def test_what_has_begun_ends_before_the_import_fails() -> None:
+    store = Ahead(fail_at=1)
+    said: list[Ingested] = []
+    with pytest.raises(ResourceError, match="disk is full"):
+        run(store, bundle(RECORDS), acknowledge=said.append)
+    assert [word.stored for word in said] == [4]
+    assert store.events.count("begin") == 4, "two more were under way, and nothing began after that"
 
 
 @pytest.mark.parametrize("limits", [{"batch_records_max": 0}, {"batch_bytes_max": 0}])

@@ -1,6 +1,6 @@
 """Effects that the leader fires: at most once in a whole cluster, whoever leads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -144,12 +144,16 @@ class LateLog:
         self._log = log
         self.late: type[Answered] | None = None
 
-    def propose(self, commands: Sequence[Answered]) -> list[Answer]:
-        answers = self._log.propose(commands)
+    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+        answers = self._log.begin(commands)
         if self.late is not None and isinstance(commands[0], self.late):
             self.late = None
-            raise OutcomeUnknown("time is up")
+            return self._time_is_up
         return answers
+
+    @staticmethod
+    def _time_is_up() -> list[Answer]:
+        raise OutcomeUnknown("time is up")
 
     def settle(self) -> None:
         self._log.settle()

@@ -84,7 +84,7 @@ def test_it_returns_when_it_is_done_here() -> None:
 
     cluster = Cluster(commit)
     with proposing(cluster) as one:
-        assert one.propose([lift(), lift()]) == [Truth(value=True)] * 2
+        assert one.begin([lift(), lift()])() == [Truth(value=True)] * 2
         one.settle()
     assert cluster.settled == [HERE]
     assert cluster.expected == {}, "nothing is left behind"
@@ -96,7 +96,7 @@ def test_what_is_done_here_needs_no_word_of_the_leader() -> None:
         raise OutcomeUnknown("the leader died after it had committed it")
 
     with proposing(Cluster(commit)) as one:
-        assert one.propose([lift()]) == [Truth(value=False)]
+        assert one.begin([lift()])() == [Truth(value=False)]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_failures_have_names(failure: ResourceError, expected: type[ResourceErro
 
     cluster = Cluster(fail)
     with proposing(cluster) as one, pytest.raises(expected) as raised:
-        one.propose([lift()])
+        one.begin([lift()])()
     assert raised.value.retry
     assert cluster.expected == {}
 
 
 def test_a_node_that_lags_says_so() -> None:
     with proposing(Cluster(lambda _cluster, _command: Index(5)), seconds=0.01) as one, pytest.raises(NotHereYet):
-        one.propose([lift()])
+        one.begin([lift()])()
 
 
 def test_a_refusal_of_the_state_is_the_callers_fault() -> None:
@@ -129,14 +129,14 @@ def test_a_refusal_of_the_state_is_the_callers_fault() -> None:
         return Index(5)
 
     with proposing(Cluster(refuse)) as one, pytest.raises(UsageError, match="no name"):
-        one.propose([lift()])
+        one.begin([lift()])()
 
 
 def test_after_the_end_of_the_loop_nothing_is_proposed() -> None:
     with proposing(Cluster(lambda _cluster, _command: Index(5))) as one:
         pass
     with pytest.raises(ResourceError, match="stopped"):
-        one.propose([lift()])
+        one.begin([lift()])()
 
 
 def test_a_store_of_another_process_is_looked_at(tmp_path: Path) -> None:
@@ -168,6 +168,6 @@ def test_without_a_node_in_the_folder_nothing_is_written(tmp_path: Path) -> None
     distant = DistantNode(tmp_path, connect, lambda: pytest.fail("there is nothing to look at"))
     for _ in range(2):
         with pytest.raises(NoNodeHere, match="bobbin serve"):
-            distant.propose([lift()])
+            distant.begin([lift()])()
     distant.close()
     distant.close()

@@ -53,6 +53,19 @@ def test_many_records_are_several_commands_and_one_answer(opened: Opened) -> Non
     assert all(len(raw) <= wire.COMMAND_BYTES + 64 * 1024 for raw in opened.log.commands)
 
 
+def test_what_begins_while_something_else_is_under_way_is_answered_by_itself(opened: Opened) -> None:
+    first = opened.store.begin_put([plex(1), plex(2)])
+    second = opened.store.begin_put([plex(2), plex(3)])
+    nothing = opened.store.begin_put([])
+    assert [put.outcome for put in first()] == [Outcome.STORED] * 2
+    assert [(put.outcome, put.hash) for put in second()] == [
+        (Outcome.DUPLICATE, plex(2).hash),
+        (Outcome.STORED, plex(3).hash),
+    ]
+    assert nothing() == []
+    assert not opened.store.changed_elsewhere()
+
+
 def test_a_record_that_is_too_long_for_one_command_comes_in_pieces(opened: Opened) -> None:
     data = bytes(5 * 1024 * 1024)
     assert len(data) < profile.DATA_BYTES_MAX

@@ -1,7 +1,7 @@
 """Files of records: what an import reports, what a verification counts, what an export writes."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
 import pytest
@@ -189,7 +189,8 @@ def test_what_is_not_taken_is_reported_by_offset_and_by_name() -> None:
     assert (third.outcome, third.offset, third.hash, third.reason) == (Outcome.REFUSED, None, SEAL.hash, "told to")
 
 
-def test_problems_are_reported_after_the_commit_and_before_the_acknowledgement() -> None:
+@pytest.mark.parametrize("begins", [False, True])
+def test_problems_are_reported_after_the_commit_and_before_the_acknowledgement(*, begins: bool) -> None:
     order: list[str] = []
 
     class Store(Sink):
@@ -197,8 +198,12 @@ def test_problems_are_reported_after_the_commit_and_before_the_acknowledgement()
             order.append("commit")
             return super().put_records(records, rejected=rejected)
 
+    class Ahead(Store):
+        def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+            return lambda: self.put_records(records, rejected=rejected)
+
     transfer.import_records(
-        Store(set()),
+        (Ahead if begins else Store)(set()),
         io.BytesIO(BLOB.raw + b"rubbish"),
         source="x",
         form=None,
