@@ -1,6 +1,6 @@
 """``bobbin put``: store one record."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from bobbin.cli.output import Output, refused
 from bobbin.cli.sources import read_whole
 from bobbin.cli.text import utc_text
 from bobbin.cli.times import FORMS, parse_time
+
+if TYPE_CHECKING:
+    from bobbin.records.record import Plex, Seal
 
 
 def put(
@@ -30,10 +33,12 @@ def put(
     """Store a record and print its hash.
 
     The hash is its name for ever. The record is on disk when the command ends. Storing the same record again
-    changes nothing. Ends with 1 if the record was removed earlier and is refused.
+    changes nothing. Ends with 1 if the record was removed earlier and is refused. If the store takes nothing for now,
+    stderr names the record, which may be stored after all, and says how to store it once.
 
     Example: echo hello | bobbin put notes.lace --group u --app ding --name links/1 --sign -
     """
+    from bobbin.errors import ResourceError
     from bobbin.lace import Lace
     from bobbin.records import link
     from bobbin.store.base import Outcome
@@ -46,7 +51,12 @@ def put(
         record = lace.build(
             data, group=group, app=app, name=name, tai=instant, headers=headers, sign=sign if key is None else key
         )
-        (answer,) = lace.store.put_records([record])
+        try:
+            (answer,) = lace.store.put_records([record])
+        except ResourceError as error:
+            if error.retry:
+                _say_how_to_store_once(out, record, is_timed=tai is not None)
+            raise
     if answer.outcome is Outcome.REFUSED:
         why = answer.reason or "no reason given"
         return refused(out, f"{record.hash} was removed on purpose ({why}); `bobbin lift` ends the refusal")
@@ -71,3 +81,13 @@ def put(
     if answer.outcome is Outcome.DUPLICATE:
         out.note("already stored; nothing was changed")
     return ExitCode.OK
+
+
+def _say_how_to_store_once(out: Output, record: "Plex | Seal", *, is_timed: bool) -> None:
+    """The next attempt would be another record, by its time or its signature. This one may be stored after all."""
+    from bobbin.records.record import Seal
+
+    if isinstance(record, Seal):
+        out.warn(f"the record is {record.hash}; look for it before you try again: signed once more, it is another one")
+    elif not is_timed:
+        out.warn(f"the record is {record.hash}; try again with --tai {record.tai_text}, and it is stored once")

@@ -1,11 +1,15 @@
 """``bobbin put``."""
 
+import re
 from pathlib import Path
+from typing import Never
 
 import pytest
 
 from bobbin import Lace, profile
-from bobbin.records.record import validate
+from bobbin.records.record import Record, validate
+from bobbin.store.base import StoreError
+from bobbin.store.sqlite.store import SqliteStore
 from tests.unit.cli.command_line import AT, PLACE, PLEX_1, VERIFIER, Cli
 
 
@@ -147,3 +151,53 @@ def test_a_well_formed_link_is_no_news(folder: Path, cli: Cli) -> None:
     answer = cli("put", folder, "-", *PLACE, "-H", f"+Link: some words {PLEX_1}", stdin=b"x")
     assert (answer.code, answer.err) == (0, "")
     assert len(cli("facts", folder, "RecordLink").lines) == 1
+
+
+def test_of_a_store_that_takes_nothing_for_now_the_record_is_named_so_that_trying_again_stores_it_once(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        _answer_nothing(patch)
+        failed = cli("put", folder, "-", *PLACE, stdin=b"hello")
+    assert (failed.code, failed.out) == (5, b"")
+    told = re.search(r"the record is (\S+); try again with --tai (\S+),", failed.err)
+    assert told is not None, failed.err
+    name, instant = told.groups()
+    again = cli("put", folder, "-", *PLACE, "--tai", instant, stdin=b"hello")
+    assert (again.code, again.text) == (0, f"{name}\n")
+    assert "already" in again.err
+
+
+@pytest.mark.parametrize("timed", [(), ("--tai", AT)])
+def test_a_signed_one_is_named_so_that_it_can_be_looked_for(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, timed: tuple[str, ...]
+) -> None:
+    """A signature is drawn anew each time, and so is the name of what is signed."""
+    with monkeypatch.context() as patch:
+        _answer_nothing(patch)
+        failed = cli("put", folder, "-", *PLACE, "--sign", *timed, stdin=b"hello")
+    assert (failed.code, failed.out) == (5, b"")
+    told = re.search(r"the record is (\S+); look for it before", failed.err)
+    assert told is not None, failed.err
+    assert cli("get", folder, told[1]).out == b"hello"
+
+
+@pytest.mark.parametrize(("retry", "arguments", "code"), [(False, (), 4), (True, ("--tai", AT), 5)])
+def test_a_record_is_not_named_where_trying_again_helps_nothing_or_stores_the_same_one_anyway(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, retry: bool, arguments: tuple[str, ...], code: int
+) -> None:
+    _answer_nothing(monkeypatch, retry=retry)
+    failed = cli("put", folder, "-", *PLACE, *arguments, stdin=b"hello")
+    assert failed.code == code
+    assert "the record is" not in failed.err
+
+
+def _answer_nothing(patch: pytest.MonkeyPatch, *, retry: bool = True) -> None:
+    """A store that stores, and then cannot say so."""
+    put_records = SqliteStore.put_records
+
+    def put_and_fail(self: SqliteStore, records: list[Record]) -> Never:
+        put_records(self, records)
+        raise StoreError("whether it was done is not known", retry=retry)
+
+    patch.setattr(SqliteStore, "put_records", put_and_fail)
