@@ -6,6 +6,7 @@ from typing import Final
 
 from bobbin.cluster.names import Index, Term
 from bobbin.errors import UsageError
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.replicated_commands import Answer, Answered, NotDone, decode_answer, encode
 from bobbin.runtime.replicated_keeper import LaceKeeper
 from bobbin.runtime.replicated_store import ReplicatedStore
@@ -27,7 +28,7 @@ class LocalLog:
         """Of what is committed from now on."""
         _places[path] = max(_places.get(path, 0), keeper.state.applied)
 
-    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+    def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         coming = [(command.token, self._keeper.expect(command.token)) for command in commands]
         for command in commands:
             self.commit(encode(command))
@@ -42,7 +43,7 @@ class LocalLog:
                 answers.append(answer)
             return answers
 
-        return wait
+        return Coming(wait)
 
     def commit(self, raw: bytes) -> Index:
         """Put something into the log; returns its place."""

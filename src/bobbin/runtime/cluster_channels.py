@@ -29,9 +29,9 @@ from bobbin.transport.flow import FlowStream
 from bobbin.transport.listen import Handshakes, SocketListener, Turned
 from bobbin.transport.unix_socket import bind
 from bobbin.wire.address import Address, Scheme
-from bobbin.wire.cluster.client import KEY_BYTES_MAX, decode_requests
+from bobbin.wire.cluster.client import GREETING, KEY_BYTES_MAX, decode_requests
 from bobbin.wire.cluster.faults import MessageRefused
-from bobbin.wire.cluster.frame import Deframer
+from bobbin.wire.cluster.frame import Deframer, frame
 
 _BACKLOG: Final = 128
 NOT_KNOWN: Final = "not-known"
@@ -164,6 +164,7 @@ class Channels:
         port = self._ports[stream] = Port(stream.outgoing, rights, certificate, self._bounds)
         deframer = Deframer()
         try:
+            stream.outgoing.put(frame(GREETING))
             while data := await stream.read():
                 deframer.feed(data)
                 # Whole frames come first, and a bad one after them with the next drain.

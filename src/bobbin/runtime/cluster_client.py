@@ -137,6 +137,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         self._seconds: Final = seconds
         self._connections: Final[dict[NodeId | None, Connection]] = {}
         self._dialling: Final[dict[NodeId, asyncio.Task[Connection]]] = {}
+        self._failed: Final[dict[NodeId, tuple[TransportError, float]]] = {}
+        """What came of the last channel to a node that did not come up, and when."""
         self._loop: Final = asyncio.get_running_loop()
         self._choice: NodeId | None = None
         """Whom to ask: who leads, as far as that was said."""
@@ -220,12 +222,12 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
     ) -> KnownMembers:
         """Take a node in; returns who is known then. Without ``wants_vote`` it listens until somebody has it vote."""
         kind = messages.Add if wants_vote else messages.AddListener
-        joined = await self._ask(Joined, lambda number: kind(number, certificate, address, operator))
+        joined = await self._ask(Joined, lambda number: kind(number, certificate, address, operator), is_change=True)
         return KnownMembers.decode(joined.members)
 
     async def invite(self, certificate: bytes, expires_ms: int) -> None:
         """Let the holder of a certificate join, until then."""
-        await self._ask(Done, lambda number: messages.Invite(number, certificate, expires_ms))
+        await self._ask(Done, lambda number: messages.Invite(number, certificate, expires_ms), is_change=True)
 
     async def promote(self, node: NodeId) -> None:
         """Let a node vote that has only listened."""
@@ -240,20 +242,16 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
         Waits until the new ones have caught up and enough of those who would vote then answer, or time is up.
         """
-        deadline = self._deadline()
-        while True:
-            try:
-                await self._ask(Done, lambda number: messages.Replace(number, tuple(additions), tuple(removals)))
-            except NotAccepted as error:
-                if error.why not in _SOON or self._loop.time() >= deadline:
-                    raise
-                await asyncio.sleep(_PAUSE_SECONDS)
-            else:
-                return
+        await self._ask(
+            Done,
+            lambda number: messages.Replace(number, tuple(additions), tuple(removals)),
+            is_change=True,
+            later=_SOON,
+        )
 
     async def renew(self, certificate: bytes, *, replaces: bytes) -> None:
         """Let an operator go on under another certificate."""
-        await self._ask(Done, lambda number: messages.Renew(number, certificate, replaces))
+        await self._ask(Done, lambda number: messages.Renew(number, certificate, replaces), is_change=True)
 
     async def snapshot(self, node: NodeId | None = None) -> Index:
         """Have a node write a snapshot and cut its log; returns what the snapshot stands in for."""
@@ -323,13 +321,16 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         *,
         anywhere: bool = False,
         node: NodeId | None = None,
+        is_change: bool = False,
         is_repeatable: bool = True,
         final: Collection[str] = (),
+        later: Collection[str] = (),
         deadline: float | None = None,
     ) -> T:
         """Ask until there is an answer. ``node``: this one and no other. Else the leader, unless it is for anybody.
 
-        ``final``: refusals after which it is not asked again.
+        ``is_change``: that it may have been done is said in the end, as it is of whatever is not repeatable. ``final``:
+        refusals after which it is not asked again; ``later``: those that say that it is too early.
         """
         deadline = self._deadline() if deadline is None else deadline
         doubt = ""
@@ -338,19 +339,20 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             answer = await self._attempt(make, deadline, anywhere=anywhere, node=node)
             if isinstance(answer, kind):
                 return answer
-            doubt = self._weigh(answer, doubt)
-            if doubt and not is_repeatable:
-                raise OutcomeUnknown(doubt)
+            may_be_done = self._weigh(answer, doubt, later)
+            if may_be_done and not is_repeatable:
+                raise OutcomeUnknown(may_be_done)
+            doubt = may_be_done if is_change else ""
             if isinstance(answer, Rejected) and answer.why in final:
                 raise NotAccepted(answer)
             if isinstance(answer, Rejected) and answer.why == NOT_LEARNT:
                 unlearnt = answer
             if node is not None and isinstance(answer, TransportError):
-                raise answer
+                raise _failure(answer)
             if node is not None and unlearnt is not None:
                 raise NotAccepted(unlearnt)
             # That a node runs and knows nothing yet says more than that another one does not run.
-            await self._pause(deadline, unlearnt or answer, doubt if not is_repeatable else "")
+            await self._pause(deadline, unlearnt or answer, doubt)
 
     async def _attempt(
         self, make: Callable[[int], Request], deadline: float, *, anywhere: bool = False, node: NodeId | None = None
@@ -372,8 +374,11 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                 self._look_elsewhere()
             return error
 
-    def _weigh(self, answer: Answer | TransportError, doubt: str) -> str:
-        """Why a write may have been done in spite of all, after this answer; raises where asking again is no use."""
+    def _weigh(self, answer: Answer | TransportError, doubt: str, later: Collection[str] = ()) -> str:
+        """Why a write may have been done in spite of all, after this answer; raises where asking again is no use.
+
+        A refusal is of one attempt. It says nothing of those before it.
+        """
         match answer:
             case _Unreached():
                 return doubt
@@ -382,9 +387,11 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             case Unknown(_, text, leader):
                 self._follow(leader)
                 return text
-            case Rejected(_, why, _, leader):
+            case Rejected(_, why, text, leader):
+                if why in later:
+                    return doubt
                 if why not in _AGAIN:
-                    raise NotAccepted(answer)
+                    raise OutcomeUnknown(f"{doubt}; then: {text}") if doubt else NotAccepted(answer)
                 self._follow(leader)
                 return doubt
             case _:
@@ -396,7 +403,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
 
     async def _pause(self, deadline: float, answer: Answer | TransportError, doubt: str) -> None:
         """Before the next attempt. Raises what was heard last, or what is in doubt, where there is no time for one."""
-        if self._choice is None or isinstance(answer, TransportError):
+        is_early = isinstance(answer, Rejected) and answer.why in _SOON
+        if self._choice is None or is_early or isinstance(answer, TransportError):
             await asyncio.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - self._loop.time())))
         if self._loop.time() >= deadline:
             if doubt:
@@ -404,7 +412,7 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
             if isinstance(answer, Rejected):
                 raise NotAccepted(answer)
             if isinstance(answer, TransportError):
-                raise answer
+                raise _failure(answer)
             raise OutcomeUnknown("time is up")
 
     # ---- whom to ask ------------------------------------------------------------------------------------------------
@@ -438,7 +446,9 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                 connection = await asyncio.shield(task)
         except TimeoutError:
             self._look_elsewhere()
-            raise TransportError(f"{self._place_of(node)}: no answer in time", retry=True) from None
+            error, at = self._failed.get(node, (self._late(node), bound))
+            # That this one was not over yet says less than how the one just before it ended.
+            raise (error if bound - at < ATTEMPT_SECONDS else self._late(node)) from None
         except TransportError:
             self._look_elsewhere()
             raise
@@ -449,7 +459,12 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
     def _dialled(self, node: NodeId, task: "asyncio.Task[Connection]") -> None:
         self._dialling.pop(node, None)
         # Whoever waited for it has gone, perhaps.
-        task.cancelled() or task.exception()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, TransportError):
+            self._failed[node] = error, self._loop.time()
+
+    def _late(self, node: NodeId) -> TransportError:
+        return TransportError(f"{self._place_of(node)}: no answer in time", retry=True)
 
     def _place_of(self, node: NodeId) -> str:
         member = self._known.directory.members.get(node)
@@ -473,7 +488,17 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
                 stream = await self._dial_member(node)
         else:
             stream = await self._dial_member(node)
-        connection = self._connections[node] = Connection(stream, node)
+        connection = Connection(stream, node)
+        try:
+            async with asyncio.timeout(cluster_links.DIAL_SECONDS):
+                await connection.opened()
+        except TimeoutError:
+            await connection.close()
+            raise self._late(node) from None
+        except BaseException:
+            await connection.close()
+            raise
+        self._connections[node] = connection
         return connection
 
     async def _dial_member(self, node: NodeId) -> FlowStream:
@@ -515,4 +540,8 @@ class _Unreached(TransportError):
 
     def __init__(self, error: TransportError) -> None:
         super().__init__(str(error), retry=error.retry)
-        self.__cause__ = error
+        self.error: Final = error
+
+
+def _failure(answer: TransportError) -> TransportError:
+    return answer.error if isinstance(answer, _Unreached) else answer

@@ -1,6 +1,8 @@
 """One channel of a client to one node of a cluster: requests go out together, and answers come by number.
 
-Requests that are made in one turn of the event loop travel in one frame. An answer that does not come in time, and one
+The node greets whoever it lets in, and no request goes before that: so one that was sent was sent to a node that may
+have read it, and where the channel does not come that far nothing was asked. Requests that are made in one turn of the
+event loop travel in one frame. An answer that does not come in time, and one
 that cannot come any more since the channel has ended, is a ``TransportError`` for whoever waits for it.
 """
 
@@ -43,12 +45,19 @@ class Connection:
         self._is_lone = False
         """Whether one request by itself was answered last: the next one need not wait for others of its turn."""
         self._broken: TransportError | None = None
+        self._greeted: Final[asyncio.Future[None]] = self._loop.create_future()
         self._task: Final = self._loop.create_task(self._read())
         self._watch: asyncio.TimerHandle = self._loop.call_later(_WATCH_SECONDS, self._expire)
 
     @property
     def is_open(self) -> bool:
         return self._broken is None
+
+    async def opened(self) -> None:
+        """Wait until the node has let this side in; raises ``TransportError`` where it does not."""
+        await asyncio.wait([self._greeted])
+        if self._broken is not None:
+            raise self._broken
 
     def ask(self, make: Callable[[int], Request], deadline: float) -> asyncio.Future[Answer]:
         """Send a request; its answer comes by the future, or ``TransportError``, about by then at the latest."""
@@ -93,6 +102,8 @@ class Connection:
             deframer.feed(data)
             for payload in deframer.drain():
                 answers = messages.decode_answers(payload)
+                if not self._greeted.done():
+                    self._greeted.set_result(None)
                 for answer in answers:
                     found = self._open.pop(answer.number, None)
                     if found is not None and not found[0].done():
@@ -115,6 +126,8 @@ class Connection:
         if self._broken is None:
             self._broken = ClosedByNode() if isinstance(error, EndedByPeer) else error
         self._watch.cancel()
+        if not self._greeted.done():
+            self._greeted.set_result(None)
         waiting = list(self._open.values())
         self._open.clear()
         for future, _ in waiting:

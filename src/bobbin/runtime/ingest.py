@@ -16,16 +16,17 @@ what is there already is counted as duplicate.
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from msgspec import Struct, structs
 
 from bobbin.errors import ResourceError, UsageError
 from bobbin.records.bundle import BundleReader, Damage, Extent, Piece, Run, skim
 from bobbin.records.salvage import WINDOW_BYTES
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.lines import LineReader
 from bobbin.runtime.patient import PatientReader
 from bobbin.runtime.work import Invalid, Validated
@@ -62,10 +63,10 @@ class Sink(Protocol):
 class AheadSink(Protocol):
     """A sink whose commits wait for others, so that the next one may begin before the one before has ended."""
 
-    def begin_put(self, records: "Sequence[Record]", *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+    def begin_put(self, records: "Sequence[Record]", *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
         """The same as ``put_records``; the answers, or what went wrong, come from what is returned, which waits.
 
-        It is called once, in the order of the beginnings, and in the same thread.
+        It is called once, in the order of the beginnings, and in the same thread; or else it is abandoned.
         """
         ...
 
@@ -117,26 +118,27 @@ def ingest(
         acknowledge=acknowledge,
     )
     items_max, bytes_max = min(UNIT_RECORDS_MAX, batch_records_max), min(UNIT_BYTES_MAX, batch_bytes_max)
-    with Validators(workers) as pool:
-        if workers:
-            for run in reader.run_ahead(pool, writer.settle):
-                for unit in _cut(run, items_max, bytes_max):
-                    writer.add(unit)
-        waiting: deque[_Unit] = deque()
+    with writer:
+        with Validators(workers) as pool:
+            if workers:
+                for run in reader.run_ahead(pool, writer.settle):
+                    for unit in _cut(run, items_max, bytes_max):
+                        writer.add(unit)
+            waiting: deque[_Unit] = deque()
 
-        def raws() -> Iterator[list[bytes] | None]:
-            for unit in _gather(reader, items_max, bytes_max):
-                if unit is None:
-                    # When this comes back, everything before it has been answered and taken.
-                    yield None
-                    writer.settle()
-                    continue
-                waiting.append(unit)
-                yield [extent.raw for extent in unit.extents]
+            def raws() -> Iterator[list[bytes] | None]:
+                for unit in _gather(reader, items_max, bytes_max):
+                    if unit is None:
+                        # When this comes back, everything before it has been answered and taken.
+                        yield None
+                        writer.settle()
+                        continue
+                    waiting.append(unit)
+                    yield [extent.raw for extent in unit.extents]
 
-        for answers in pool.validate(raws()):
-            writer.add(waiting.popleft(), answers)
-    writer.finish()
+            for answers in pool.validate(raws()):
+                writer.add(waiting.popleft(), answers)
+        writer.finish()
     return structs.replace(writer.total, bytes_read=reader.bytes_read, durable_offset=reader.bytes_read)
 
 
@@ -246,7 +248,8 @@ class _Reader:
 class _Begun(Struct):
     """A commit that has begun."""
 
-    put: Callable[[], list[Put]]
+    put: Coming[list[Put]]
+    records: int
     rejected: int
     durable_offset: int
 
@@ -254,8 +257,8 @@ class _Begun(Struct):
 class _Writer:
     """Gathers validated units into batches, and commits each.
 
-    Where the store has commits begin, one more begins while the one before is under way; what is said of them comes in
-    their order.
+    Where the store has commits begin, more of them begin while the oldest is under way; what is said of them comes in
+    their order. As a context it lets none of them go on by itself: whatever ends the import, nothing comes later.
     """
 
     def __init__(
@@ -280,6 +283,18 @@ class _Writer:
         self._begun: deque[_Begun] = deque()
         """Commits that have begun, where the store has them begin."""
         self.total = Ingested()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del kind, error, trace
+        for one in self._begun:
+            one.put.stop()
+        for one in self._begun:
+            one.put.abandon()
 
     @property
     def _items(self) -> int:
@@ -318,31 +333,27 @@ class _Writer:
         self._records, self._rejected, self._size = [], [], 0
         if isinstance(self._store, AheadSink):
             put = self._store.begin_put(records, rejected=rejected)
-            self._begun.append(_Begun(put, len(rejected), durable_offset))
+            self._begun.append(_Begun(put, len(records), len(rejected), durable_offset))
             self._land(_AHEAD_MAX)
         else:
             puts = self._store.put_records(records, rejected=rejected)
-            self._note(puts, len(rejected), durable_offset)
+            self._note(puts, len(records), len(rejected), durable_offset)
 
     def _land(self, left: int) -> None:
         """Wait for commits that have begun until only so many are left."""
-        try:
-            while len(self._begun) > left:
-                one = self._begun.popleft()
-                self._note(one.put(), one.rejected, one.durable_offset)
-        except ResourceError:
-            # What has begun ends before anybody hears that the import has: nothing of it comes later.
-            for one in self._begun:
-                with suppress(ResourceError):
-                    one.put()
-            raise
+        while len(self._begun) > left:
+            one = self._begun[0]
+            puts = one.put()
+            self._begun.popleft()
+            self._note(puts, one.records, one.rejected, one.durable_offset)
 
-    def _note(self, puts: Sequence[Put], rejected: int, durable_offset: int) -> None:
+    def _note(self, puts: Sequence[Put], records: int, rejected: int, durable_offset: int) -> None:
         """A batch is durable."""
+        assert len(puts) == records, "each record has an answer"
         outcomes = Counter(map(_outcome_of, puts))
         before = self.total
         self.total = Ingested(
-            read=before.read + len(puts) + rejected,
+            read=before.read + records + rejected,
             stored=before.stored + outcomes[Outcome.STORED],
             duplicate=before.duplicate + outcomes[Outcome.DUPLICATE],
             refused=before.refused + outcomes[Outcome.REFUSED],

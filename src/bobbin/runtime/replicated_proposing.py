@@ -4,6 +4,9 @@ A command goes to whoever leads, by the client of the cluster, as often as it ta
 is over when the store of this node has done it, for then a quorum has it on disk. So whoever gets an answer can read
 here what it has written.
 
+Commands go in the order in which they came, as many at once as the cluster takes without delay. The first one goes
+alone, and finds who leads; so they are committed in that order too, unless somebody else leads meanwhile.
+
 What can go wrong has a name. ``OutcomeUnknown``: time is up, and whether it was done, or will be, is not known.
 ``NotTaken``: nothing was done. ``NotHereYet``: it was done, and the store of this node lags behind.
 """
@@ -20,12 +23,16 @@ from bobbin.cluster.names import Index, NodeId
 from bobbin.errors import ResourceError, UsageError
 from bobbin.runtime import replicated_commands as wire
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.replicated_commands import TOKEN_BYTES, Answer, Answered, NotDone
+from bobbin.runtime.send_window import SendWindow
 from bobbin.store.sqlite.store import SqliteStore
 from bobbin.transport.base import TransportError
 
 SECONDS: Final = 20.0
-"""For a command with all its attempts, and until it is done here."""
+"""For a command that is committed, until it is done here."""
+UNDER_WAY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of commands that were sent and are not done here."""
 _POLL_SECONDS: Final = (0.001, 0.004)
 """Between two looks at a store that another process writes: at first, and after a while without news."""
 T = TypeVar("T")
@@ -41,10 +48,8 @@ class NotHereYet(ResourceError):
 class NotTaken(ResourceError):
     """Nobody who leads could be reached in time, or nobody leads. Nothing was done."""
 
-    def __init__(self, why: Exception) -> None:
-        super().__init__(
-            f"the replicated lace has taken nothing, since no majority of its nodes answers: {why}", retry=True
-        )
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the replicated lace has taken nothing, since {why}", retry=True)
 
 
 class NoNodeHere(ResourceError):
@@ -95,14 +100,16 @@ class Proposing:
         self._here: Final = here
         self._node: Final = node
         self._seconds: Final = seconds
+        self._window: Final = SendWindow(bytes_max=UNDER_WAY_BYTES_MAX)
 
-    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+    def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         """Have commands done, in this order as far as nothing goes wrong. What is returned waits until that is so here.
 
-        They are on their way together, also with those of other calls. It raises what went wrong with the first; others
-        may have been done.
+        Those of other calls come after these. It raises what went wrong with the first that failed; others may have
+        been done. After a failure no more of these are sent.
         """
-        return self._begin(self._propose_all(commands)).result
+        series = _Series()
+        return Coming(self._begin(self._propose_all(commands, series)).result, series.end)
 
     def settle(self) -> None:
         """Wait until the store of this node holds all that is committed by now: what is read then is linearizable."""
@@ -114,8 +121,9 @@ class Proposing:
             raise ResourceError("the node has stopped", retry=True)
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def _propose_all(self, commands: Sequence[Answered]) -> list[Answer]:
-        outcomes = await asyncio.gather(*map(self.propose_one, commands), return_exceptions=True)
+    async def _propose_all(self, commands: Sequence[Answered], series: "_Series") -> list[Answer]:
+        turns = [self._propose_in_turn(command, series) for command in commands]
+        outcomes = await asyncio.gather(*turns, return_exceptions=True)
         answers: list[Answer] = []
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -123,11 +131,27 @@ class Proposing:
             answers.append(outcome)
         return answers
 
-    async def propose_one(self, command: Answered) -> Answer:
-        """The same for one command, in the event loop."""
-        here = self._here.expect(command.token)
+    async def _propose_in_turn(self, command: Answered, series: "_Series") -> Answer:
+        raw = wire.encode(command)
+        await self._window.enter(len(raw))
+        seconds: float | None = None
+        try:
+            if series.has_ended:
+                raise NotTaken("what came before it was given up")
+            began = self._loop.time()
+            answer = await self._propose(command.token, raw)
+            seconds = self._loop.time() - began
+        except BaseException:
+            series.end()
+            raise
+        finally:
+            self._window.leave(len(raw), seconds)
+        return answer
+
+    async def _propose(self, token: bytes, raw: bytes) -> Answer:
+        here = self._here.expect(token)
         done = asyncio.wrap_future(here)
-        sent = asyncio.ensure_future(self._client.propose(wire.encode(command)))
+        sent = asyncio.ensure_future(self._client.propose(raw))
         done.add_done_callback(lambda _: sent.cancel())  # what is done here needs no word of anybody
         try:
             try:
@@ -140,19 +164,30 @@ class Proposing:
                     raise
             except (NotAccepted, TransportError) as error:
                 if not here.done():
-                    raise NotTaken(error) from error
+                    raise NotTaken(f"no majority of its nodes answers: {error}") from error
             try:
                 async with asyncio.timeout(self._seconds):
                     answer = wire.decode_answer(await done)
             except TimeoutError:
                 raise NotHereYet from None
         finally:
-            self._here.forget(command.token)
+            self._here.forget(token)
             done.cancel()
             sent.cancel()
         if isinstance(answer, NotDone):
             raise UsageError(f"the lace refuses this: {answer.why}")
         return answer
+
+
+class _Series:
+    """Commands of one call."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+
+    def end(self) -> None:
+        """Send no more of them."""
+        self.has_ended = True
 
 
 class PolledStore:
@@ -212,7 +247,7 @@ class DistantNode:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+    def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         """As ``Proposing`` does."""
         return self._begin().begin(commands)
 
@@ -221,7 +256,7 @@ class DistantNode:
         self._begin().settle()
 
     def close(self) -> None:
-        """Let go of the channel and the thread."""
+        """Let go of the channel and the thread. What nobody waits for any more is dropped; it may be done or not."""
         with self._lock:
             loop, thread, begun = self._loop, self._thread, self._begun
             self._loop = self._thread = self._begun = None
@@ -230,6 +265,7 @@ class DistantNode:
         if begun is not None:
             for one in begun[1:]:
                 asyncio.run_coroutine_threadsafe(one.close(), loop).result()
+        asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -253,3 +289,11 @@ class DistantNode:
             raise NoNodeHere(self._folder) from error
         store = PolledStore(self._open_store())
         return Proposing(loop, client, store, node), client, store
+
+
+async def _end_all() -> None:
+    """End everything else in this loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -26,6 +26,7 @@ from bobbin.records.ids import HashText
 from bobbin.records.reasons import InvalidRecord
 from bobbin.records.record import Record, validate
 from bobbin.runtime import replicated_commands as wire
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.replicated_commands import Answer, Answered, Keep, Lift, PutPiece, PutRecords, Remove, Stored, Truth
 from bobbin.runtime.replicated_machine import SHARED_KINDS
 from bobbin.runtime.replicated_proposing import new_token
@@ -56,7 +57,7 @@ _START: Final = StoreRecordId(0)
 class Writer(Protocol):
     """Has commands done."""
 
-    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+    def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         """Propose them. What is returned waits until they are committed, and done by the store of this node."""
         ...
 
@@ -117,15 +118,15 @@ class ReplicatedStore:
         """
         return self.begin_put(records, rejected=rejected)()
 
-    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
         """The same in two steps: what is returned waits, while what others begin is on its way as well."""
         if rejected:
             self._local.put_records([], rejected=rejected)
         if not records:
-            return list
+            return Coming(list)
         parts = list(_parts(records))
         answers = self._begin([command for commands, _ in parts for command in commands])
-        return lambda: self._puts_of(parts, records, answers())
+        return answers.then(lambda answers: self._puts_of(parts, records, answers))
 
     @staticmethod
     def _puts_of(
@@ -168,11 +169,10 @@ class ReplicatedStore:
         assert isinstance(answer, Truth), "the answer to such a command"
         return answer.value
 
-    def _begin(self, commands: Sequence[Answered]) -> Callable[[], Sequence[Answer]]:
+    def _begin(self, commands: Sequence[Answered]) -> Coming[Sequence[Answer]]:
         if self._is_closed:
             raise UsageError("this store is closed")
-        answers = self._writer.begin(commands)
-        return lambda: self._note(commands, answers())
+        return self._writer.begin(commands).then(lambda answers: self._note(commands, answers))
 
     def _note(self, commands: Sequence[Answered], answers: list[Answer]) -> Sequence[Answer]:
         """They are done: so the mark is further, and whoever waits for news is told."""

@@ -18,6 +18,7 @@ from bobbin.records.coordinate import Coordinate, Prefix
 from bobbin.records.ids import HashText, IdentifierError, Kind
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record, read_trusted
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.ingest import UNIT_BYTES_MAX, UNIT_RECORDS_MAX, AheadSink, Form, Ingested, Sink, ingest
 from bobbin.runtime.work import Invalid
 from bobbin.runtime.workers import Validators
@@ -281,10 +282,10 @@ class _Reporting:
 class _ReportingAhead(_Reporting):
     """The same over a store that has commits begin."""
 
-    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
         assert isinstance(self._store, AheadSink), "it is made over such a store alone"
         put = self._store.begin_put(records, rejected=rejected)
-        return lambda: self._told(records, rejected, put())
+        return put.then(lambda puts: self._told(records, rejected, puts))
 
 
 class _Counting:

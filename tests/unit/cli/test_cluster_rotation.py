@@ -233,6 +233,30 @@ def test_a_key_is_not_switched_before_every_node_that_answers_knows_it(
 def test_a_key_that_others_do_not_know_in_time_waits_for_the_next_time(
     three: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder, *others = three
+    old = read_folder(folder)
+    late = {read.node: read.known for read in map(read_folder, others)}
+    real = ClusterClient.members
+
+    async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        return await real(self, node) if node is None else late[node]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterClient, "members", members)
+        with pytest.raises(ResourceError, match="too few nodes know it") as caught:
+            rotate_node(folder, seconds=1)
+    assert caught.value.retry
+    assert all(f"{node} has not learnt of it" in str(caught.value) for node in late)
+    left = read_folder(folder)
+    assert left.own.certificate == old.own.certificate
+    prepared = rotation.prepared_key(left.layout.node_key)
+    assert prepared is not None
+    assert rotate_node(folder, seconds=30).key == prepared.identity.node
+
+
+def test_one_who_does_not_know_a_key_in_time_is_named_where_a_majority_knows_it(
+    three: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, other, _ = three
     old, late = read_folder(folder), read_folder(other)
     real = ClusterClient.members
@@ -240,16 +264,10 @@ def test_a_key_that_others_do_not_know_in_time_waits_for_the_next_time(
     async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
         return late.known if node == late.node else await real(self, node)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(ClusterClient, "members", members)
-        with pytest.raises(ResourceError, match="too few nodes know it") as caught:
-            rotate_node(folder, seconds=1)
-    assert caught.value.retry
-    left = read_folder(folder)
-    assert left.own.certificate == old.own.certificate
-    prepared = rotation.prepared_key(left.layout.node_key)
-    assert prepared is not None
-    assert rotate_node(folder, seconds=30).key == prepared.identity.node
+    monkeypatch.setattr(ClusterClient, "members", members)
+    done = rotate_node(folder, seconds=1)
+    assert (done.silent, done.behind) == ((), (late.node,))
+    assert read_folder(folder).own.certificate != old.own.certificate
 
 
 def test_who_is_known_is_told_when_it_is_on_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from bobbin.runtime.cluster_client import ClusterClient
 from bobbin.runtime.cluster_links import Purpose
 from bobbin.runtime.cluster_members import Caller, Rights
 from bobbin.transport.base import TransportError
-from bobbin.wire.cluster.client import Get, Put, decode_answers, encode_requests
+from bobbin.wire.cluster.client import GREETING, Get, Put, decode_answers, encode_requests
 from bobbin.wire.cluster.frame import Deframer, frame
 from tests.support.clusters import OPERATOR, cluster, until
 
@@ -43,6 +43,7 @@ def test_a_request_that_is_none_ends_the_channel_and_no_other(tmp_path: Path) ->
             async with nodes.client() as client:
                 await client.put(b"a", b"1")
                 stream = await cluster_links.dial(OPERATOR, place.address, [place.own.certificate], Purpose.CLIENT)
+                assert await stream.read() == frame(GREETING)
                 await stream.write(frame(b"\xc1"))
                 with suppress(TransportError):
                     assert await stream.read() == b""

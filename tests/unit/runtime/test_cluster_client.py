@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from bobbin.cluster.key_value import SESSION_WINDOW, Kind, Outcome
+from bobbin.cluster.names import NodeId
 from bobbin.cluster.raft.effects import Role
 from bobbin.errors import UsageError
 from bobbin.runtime.cluster_client import (
@@ -21,8 +22,9 @@ from bobbin.runtime.cluster_client import (
 from bobbin.runtime.cluster_connection import ClosedByNode
 from bobbin.runtime.cluster_members import Directory, KnownMembers
 from bobbin.transport.base import TransportError
-from bobbin.wire.cluster.client import Done
+from bobbin.wire.cluster.client import GREETING, Done
 from bobbin.wire.cluster.commands import encode_outcome
+from bobbin.wire.cluster.frame import frame
 from tests.support.clusters import OPERATOR, Nodes, cluster, until
 
 
@@ -136,28 +138,51 @@ def test_nobody_who_answers_is_an_error_that_may_pass(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_node_that_lets_go_without_reading_has_closed_the_channel_too(tmp_path: Path) -> None:
-    """The system makes a reset of it, as it does where a node refuses whoever asks before it reads the question."""
+@pytest.mark.parametrize(
+    ("greeting", "change"),
+    [(frame(GREETING), OutcomeUnknown), (frame(GREETING)[:3], ClosedByNode), (b"", ClosedByNode)],
+    ids=["greeted", "greeted in part", "not greeted"],
+)
+def test_what_was_asked_is_in_doubt_only_where_the_node_had_let_the_client_in(
+    greeting: bytes, change: type[Exception], tmp_path: Path
+) -> None:
+    """It lets go without reading what comes, and the system makes a reset of that."""
 
     async def run() -> None:
-        loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
             listening.bind(str(tmp_path / "node.sock"))
             listening.listen()
             listening.settimeout(0)
-
-            async def let_go() -> None:
-                while True:
-                    channel, _ = await loop.sock_accept(listening)
-                    while not select.select([channel], [], [], 0)[0]:  # noqa: ASYNC110 -- until something is unread
-                        await asyncio.sleep(0.001)
-                    channel.close()
-
-            serving = asyncio.create_task(let_go())
+            serving = asyncio.create_task(_greet_and_let_go(listening, greeting))
             async with ClusterClient(Nodes(tmp_path, 1).known, socket=tmp_path / "node.sock", seconds=0.3) as client:
                 with pytest.raises(ClosedByNode):
                     await client.get(b"a")
+                with pytest.raises(change):
+                    await client.replace([], [NodeId("n1")])
             serving.cancel()
+
+    asyncio.run(run())
+
+
+async def _greet_and_let_go(listening: socket.socket, greeting: bytes) -> None:
+    while True:
+        channel, _ = await asyncio.get_running_loop().sock_accept(listening)
+        channel.sendall(greeting)
+        while greeting == frame(GREETING) and not select.select([channel], [], [], 0)[0]:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)  # until something is unread
+        channel.close()
+
+
+def test_a_node_that_does_not_greet_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bobbin.runtime.cluster_links.DIAL_SECONDS", 0.05)
+
+    async def run() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(tmp_path / "node.sock"))
+            listening.listen()
+            async with ClusterClient(Nodes(tmp_path, 1).known, socket=tmp_path / "node.sock", seconds=0.3) as client:
+                with pytest.raises(TransportError, match="no answer in time"):
+                    await client.replace([], [NodeId("n1")])
 
     asyncio.run(run())
 

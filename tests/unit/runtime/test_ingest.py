@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import BinaryIO, cast
 
@@ -16,6 +16,7 @@ from bobbin.records import jsonl, signing
 from bobbin.records.reasons import Reason
 from bobbin.records.record import Record, build_blob, build_plex, seal
 from bobbin.runtime import ingest as module
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.ingest import Ingested, ingest
 from bobbin.store.base import Outcome, Put, Rejected, StoreRecordId
 
@@ -61,11 +62,32 @@ class Memory:
 
 
 class Ahead(Memory):
-    """A store whose commits begin, and take place when they are waited for."""
+    """A store whose commits begin, and go on by themselves when others end: they end in their order."""
 
-    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
+    def __init__(self, *, fail_at: int | None = None) -> None:
+        super().__init__(fail_at=fail_at)
+        self.under_way: list[tuple[int, Future[list[Put]], Callable[[], list[Put]]]] = []
+
+    def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
+        number = self.events.count("begin")
         self.events.append("begin")
-        return lambda: self.put_records(records, rejected=rejected)
+        future: Future[list[Put]] = Future()
+        self.under_way.append((number, future, lambda: self.put_records(records, rejected=rejected)))
+
+        def wait() -> list[Put]:
+            while not future.done():
+                self._end_the_oldest()
+            return future.result()
+
+        return Coming(wait, lambda: self.events.append(f"stop {number}"))
+
+    def _end_the_oldest(self) -> None:
+        _, future, commit = self.under_way.pop(0)
+        try:
+            future.set_result(commit())
+        except ResourceError as error:
+            self.batches.append(0)
+            future.set_exception(error)
 
 
 def bundle(records: Sequence[Record]) -> bytes:
@@ -334,6 +356,67 @@ def test_what_has_begun_ends_before_the_import_fails() -> None:
         run(store, bundle(RECORDS), acknowledge=said.append)
     assert [word.stored for word in said] == [4]
     assert store.events.count("begin") == 4, "two more were under way, and nothing began after that"
+    _expect_rest(store, begun=4)
+
+
+class _Failing(io.BytesIO):
+    """A source that cannot be read to its end."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        chunk = super().read(min(size or 0, 1_300))
+        if self.tell() > 3_900:
+            raise OSError("the disk is gone")
+        return chunk
+
+
+def test_what_has_begun_ends_before_anybody_hears_of_a_source_that_fails() -> None:
+    store = Ahead()
+    with pytest.raises(ResourceError, match="cannot read"):
+        ingest(store, _Failing(bundle(RECORDS)), source="x", form="bundle", workers=0, batch_records_max=2)
+    _expect_rest(store, begun=store.events.count("begin"))
+
+
+def test_what_has_begun_ends_before_anybody_hears_of_a_commit_that_cannot_begin() -> None:
+    class Full(Ahead):
+        def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
+            if self.events.count("begin") == 2:
+                raise ResourceError("no room for what is rejected", retry=True)
+            return super().begin_put(records, rejected=rejected)
+
+    store = Full()
+    with pytest.raises(ResourceError, match="no room"):
+        run(store, bundle(RECORDS))
+    _expect_rest(store, begun=2)
+
+
+@pytest.mark.parametrize("error", [OSError("full"), KeyboardInterrupt()])
+def test_what_has_begun_ends_before_anybody_hears_that_a_word_failed(error: BaseException) -> None:
+    store = Ahead()
+
+    def say(_: Ingested) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        run(store, bundle(RECORDS), acknowledge=say)
+    _expect_rest(store, begun=3)
+
+
+def _expect_rest(store: Ahead, *, begun: int) -> None:
+    """Whatever began was told to stop, or was waited for; so nothing of it is still to come."""
+    assert store.events.count("begin") == begun
+    assert store.under_way == []
+    stops = [event for event in store.events if str(event).startswith("stop")]
+    assert stops, "those that nobody will wait for are told first, all of them"
+    assert "commit" not in store.events[store.events.index(stops[0]) : store.events.index(stops[-1])]
+
+
+def test_an_answer_for_each_record_or_none_is_counted() -> None:
+    class Short(Memory):
+        def put_records(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> list[Put]:
+            return super().put_records(records, rejected=rejected)[:-1]
+
+    with pytest.raises(AssertionError, match="each record has an answer"):
+        run(Short(), bundle(RECORDS))
 
 
 @pytest.mark.parametrize("limits", [{"batch_records_max": 0}, {"batch_bytes_max": 0}])

@@ -1,6 +1,6 @@
 """Effects that the leader fires: at most once in a whole cluster, whoever leads."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from bobbin.cluster.names import Term
 from bobbin.errors import UsageError
 from bobbin.reactive.authority import Outcome
 from bobbin.runtime.cluster_client import OutcomeUnknown
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.replicated_commands import Answer, Answered, RaiseFence, SetEffect
 from bobbin.runtime.replicated_effects import LeaderEffects, NotTheLeader
 from bobbin.runtime.replicated_keeper import LaceKeeper
@@ -144,11 +145,11 @@ class LateLog:
         self._log = log
         self.late: type[Answered] | None = None
 
-    def begin(self, commands: Sequence[Answered]) -> Callable[[], list[Answer]]:
+    def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         answers = self._log.begin(commands)
         if self.late is not None and isinstance(commands[0], self.late):
             self.late = None
-            return self._time_is_up
+            return Coming(self._time_is_up)
         return answers
 
     @staticmethod

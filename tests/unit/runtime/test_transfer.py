@@ -1,7 +1,7 @@
 """Files of records: what an import reports, what a verification counts, what an export writes."""
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
 import pytest
@@ -14,6 +14,7 @@ from bobbin.records.ids import HashText, Kind
 from bobbin.records.record import Record, build_blob, build_plex, seal
 from bobbin.records.signing import SigningKey
 from bobbin.runtime import transfer
+from bobbin.runtime.coming import Coming
 from bobbin.runtime.ingest import Form
 from bobbin.store.base import DamagedStore, Listed, Outcome, Put, Rejected, StoredRecord, StoreRecordId, View
 
@@ -199,8 +200,8 @@ def test_problems_are_reported_after_the_commit_and_before_the_acknowledgement(*
             return super().put_records(records, rejected=rejected)
 
     class Ahead(Store):
-        def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Callable[[], list[Put]]:
-            return lambda: self.put_records(records, rejected=rejected)
+        def begin_put(self, records: Sequence[Record], *, rejected: Sequence[Rejected] = ()) -> Coming[list[Put]]:
+            return Coming(lambda: self.put_records(records, rejected=rejected))
 
     transfer.import_records(
         (Ahead if begins else Store)(set()),

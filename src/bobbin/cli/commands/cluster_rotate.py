@@ -45,5 +45,7 @@ def cluster_rotate(
     out.result({"node": done.node, "key": done.key}, f"{done.node} has the key {done.key}")
     for silent in done.silent:
         out.warn(f"{silent} does not answer; it has to be back before the next key is changed, or it will know nobody")
+    for behind in done.behind:
+        out.warn(f"{behind} has not learnt of it yet; it has to before the next key is changed, or it will know nobody")
     out.note("start the node again to use it; until then the old one counts, too")
     return ExitCode.OK

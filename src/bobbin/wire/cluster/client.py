@@ -38,6 +38,8 @@ REPLACED_MAX: Final = 64
 CHAIN_BYTES_MAX: Final = 10 * 1_048_576
 """Of one request about a chain, which then has room in a frame beside others."""
 NUMBER_MAX: Final = 2**64 - 1
+GREETING: Final = b"\x90"
+"""The payload that a node begins with: no answers. A client that hears it has been let in, and may ask."""
 
 _Number = Annotated[int, Meta(ge=0)]
 _Key = Annotated[bytes, Meta(min_length=1, max_length=KEY_BYTES_MAX)]
@@ -319,7 +321,7 @@ Answer: TypeAlias = Done | Value | Rows | Rejected | Unknown | Joined | Report |
 _CHAIN: Final = frozenset(get_args(ChainRequest))
 _encoder: Final = msgspec.msgpack.Encoder()
 _Requests = Annotated[list[Request], Meta(min_length=1, max_length=REQUESTS_MAX)]
-_Answers = Annotated[list[Answer], Meta(min_length=1, max_length=REQUESTS_MAX)]
+_Answers = Annotated[list[Answer], Meta(max_length=REQUESTS_MAX)]
 _requests: Final[msgspec.msgpack.Decoder[list[Request]]] = msgspec.msgpack.Decoder(_Requests)
 _answers: Final[msgspec.msgpack.Decoder[list[Answer]]] = msgspec.msgpack.Decoder(_Answers)
 

@@ -196,4 +196,5 @@ def test_without_a_majority_it_is_said_who_answers(tmp_path: Path, cli: Cli) -> 
             assert answer.code == 5
             assert f"no majority of the 3 voters answers: {there} does, {', '.join(sorted(away))} do not" in answer.err
             assert f"see `bobbin cluster status {command[1]}`" in answer.err
-        assert cli("cluster", "get", folders[0], "a", "--stale").code == 1
+        stale = cli("cluster", "get", folders[0], "a", "--stale", "--seconds", "0.5")
+        assert (stale.code, "has not yet learnt what is committed" in stale.err) == (5, True)
