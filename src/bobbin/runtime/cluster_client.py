@@ -363,6 +363,8 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
         try:
             if connection is None or not connection.is_open:
                 connection = await self._connect(node, bound, anywhere=anywhere)
+                if connection.failure is not None:
+                    raise connection.failure
         except TransportError as error:
             return _Unreached(error)
         try:

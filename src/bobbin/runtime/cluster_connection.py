@@ -53,6 +53,11 @@ class Connection:
     def is_open(self) -> bool:
         return self._broken is None
 
+    @property
+    def failure(self) -> TransportError | None:
+        """Why it is not open."""
+        return self._broken
+
     async def opened(self) -> None:
         """Wait until the node has let this side in; raises ``TransportError`` where it does not."""
         await asyncio.wait([self._greeted])

@@ -52,7 +52,7 @@ class Purpose(StrEnum):
 
     PEER = "bobbin-cluster-peer/1"
     """Signed envelopes of a node."""
-    CLIENT = "bobbin-cluster-client/1"
+    CLIENT = "bobbin-cluster-client/2"
     """Requests and their answers."""
 
 

@@ -407,9 +407,10 @@ class Requests:
         waiter, number, target = found
         if effect.leader == target:
             waiter.answer(Done(number, 0))
+        elif effect.leader is None:
+            self._unknown(waiter, number, "the other node did not take over in time, and who leads now is not known")
         else:
-            text = "the other node did not take over in time; this one goes on"
-            self._reject(waiter, number, TIMED_OUT, text)
+            self._reject(waiter, number, TIMED_OUT, f"the other node did not take over in time; {effect.leader} leads")
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 

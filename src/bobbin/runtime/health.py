@@ -85,8 +85,11 @@ class Writable:
             self._failure = self._clock(), detail
 
     def note_success(self) -> None:
-        """Records have come or gone, by whoever's doing: what might pass has passed."""
-        self._passing = self._held = None
+        """Records have come or gone, by whoever's doing: what links have met has passed.
+
+        What a probe has met ends with a probe: records that another process stores do not tell that it lets go.
+        """
+        self._passing = None
 
     @property
     def held(self) -> str | None:

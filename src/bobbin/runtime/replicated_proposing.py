@@ -4,8 +4,8 @@ A command goes to whoever leads, by the client of the cluster, as often as it ta
 is over when the store of this node has done it, for then a quorum has it on disk. So whoever gets an answer can read
 here what it has written.
 
-Commands go in the order in which they came, as many at once as the cluster takes without delay. The first one goes
-alone, and finds who leads; so they are committed in that order too, unless somebody else leads meanwhile.
+Commands go in the order in which they came, as many at once as the cluster takes without delay. They are committed in
+that order too, unless one of them has to be sent again.
 
 What can go wrong has a name. ``OutcomeUnknown``: time is up, and whether it was done, or will be, is not known.
 ``NotTaken``: nothing was done. ``NotHereYet``: it was done, and the store of this node lags behind.
@@ -31,8 +31,9 @@ from bobbin.transport.base import TransportError
 
 SECONDS: Final = 20.0
 """For a command that is committed, until it is done here."""
+UNDER_WAY_BYTES_MIN: Final = 2 * 1024 * 1024
 UNDER_WAY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of commands that were sent and are not done here."""
+"""Of commands that were sent and are not done here: what always may be, and what never is exceeded by many."""
 _POLL_SECONDS: Final = (0.001, 0.004)
 """Between two looks at a store that another process writes: at first, and after a while without news."""
 T = TypeVar("T")
@@ -46,10 +47,12 @@ class NotHereYet(ResourceError):
 
 
 class NotTaken(ResourceError):
-    """Nobody who leads could be reached in time, or nobody leads. Nothing was done."""
+    """Nobody who leads could be reached in time, or nobody leads. Nothing was done, or not all."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the replicated lace has taken nothing, since {why}", retry=True)
+    def __init__(self, why: str, *, is_part: bool = False) -> None:
+        taken = "taken a part of this and no more" if is_part else "taken nothing"
+        super().__init__(f"the replicated lace has {taken}, since {why}", retry=True)
+        self.why: Final = why
 
 
 class NoNodeHere(ResourceError):
@@ -100,13 +103,13 @@ class Proposing:
         self._here: Final = here
         self._node: Final = node
         self._seconds: Final = seconds
-        self._window: Final = SendWindow(bytes_max=UNDER_WAY_BYTES_MAX)
+        self._window: Final = SendWindow(bytes_min=UNDER_WAY_BYTES_MIN, bytes_max=UNDER_WAY_BYTES_MAX)
 
     def begin(self, commands: Sequence[Answered]) -> Coming[list[Answer]]:
         """Have commands done, in this order as far as nothing goes wrong. What is returned waits until that is so here.
 
-        Those of other calls come after these. It raises what went wrong with the first that failed; others may have
-        been done. After a failure no more of these are sent.
+        Those of other calls come after these. After a failure no more of these are sent. What it raises says that
+        nothing was done where that is so of each of them; that nobody knows, where nobody knows of one of them.
         """
         series = _Series()
         return Coming(self._begin(self._propose_all(commands, series)).result, series.end)
@@ -124,28 +127,28 @@ class Proposing:
     async def _propose_all(self, commands: Sequence[Answered], series: "_Series") -> list[Answer]:
         turns = [self._propose_in_turn(command, series) for command in commands]
         outcomes = await asyncio.gather(*turns, return_exceptions=True)
-        answers: list[Answer] = []
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            answers.append(outcome)
-        return answers
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures:
+            raise _worst_of(failures, is_part=len(failures) < len(outcomes))
+        return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
     async def _propose_in_turn(self, command: Answered, series: "_Series") -> Answer:
         raw = wire.encode(command)
         await self._window.enter(len(raw))
-        seconds: float | None = None
+        if series.has_ended:
+            self._window.leave(len(raw))
+            raise NotTaken("what came before it was given up")
+        began = self._loop.time()
         try:
-            if series.has_ended:
-                raise NotTaken("what came before it was given up")
-            began = self._loop.time()
             answer = await self._propose(command.token, raw)
-            seconds = self._loop.time() - began
         except BaseException:
             series.end()
+            self._window.fail(len(raw))
             raise
-        finally:
-            self._window.leave(len(raw), seconds)
+        self._window.leave(len(raw), self._loop.time() - began)
+        if isinstance(answer, NotDone):
+            series.end()
+            raise UsageError(f"the lace refuses this: {answer.why}")
         return answer
 
     async def _propose(self, token: bytes, raw: bytes) -> Answer:
@@ -174,9 +177,17 @@ class Proposing:
             self._here.forget(token)
             done.cancel()
             sent.cancel()
-        if isinstance(answer, NotDone):
-            raise UsageError(f"the lace refuses this: {answer.why}")
         return answer
+
+
+def _worst_of(failures: Sequence[BaseException], *, is_part: bool) -> BaseException:
+    """What to say of several commands of one call: of what is not known first, then of the first one."""
+    for one in failures:
+        if isinstance(one, OutcomeUnknown):
+            return one
+    first = failures[0]
+    is_part = is_part or not all(isinstance(one, NotTaken) for one in failures)
+    return NotTaken(first.why, is_part=True) if isinstance(first, NotTaken) and is_part else first
 
 
 class _Series:
@@ -244,6 +255,7 @@ class DistantNode:
         self._open_store: Final = open_store
         self._lock: Final = threading.Lock()
         self._begun: tuple[Proposing, ClusterClient, PolledStore] | None = None
+        self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -258,6 +270,7 @@ class DistantNode:
     def close(self) -> None:
         """Let go of the channel and the thread. What nobody waits for any more is dropped; it may be done or not."""
         with self._lock:
+            self._is_closed = True
             loop, thread, begun = self._loop, self._thread, self._begun
             self._loop = self._thread = self._begun = None
         if loop is None or thread is None:
@@ -272,6 +285,8 @@ class DistantNode:
 
     def _begin(self) -> Proposing:
         with self._lock:
+            if self._is_closed:
+                raise UsageError("this store is closed")
             if self._begun is None:
                 if self._loop is None:
                     self._loop = asyncio.new_event_loop()

@@ -1,9 +1,12 @@
 """How much is on its way at once to whoever takes it, in bytes.
 
 The others wait for their turn, in the order in which they came.
+
 More on its way keeps the other side busy; too much of it only waits there, and what waits there for too long is taken
-for lost and sent again. So the room grows by what comes back soon and shrinks by what comes back late, and begins anew
-after a failure. At first there is room for one: what goes ahead alone finds the way for all that follow.
+for lost and sent again. So the room grows by what comes back soon and shrinks by what comes back late. What is soon and
+late is measured by how long the quickest of late has taken: a cluster whose nodes are far from each other is slow with
+one thing as it is with many, and needs more of them on their way, not fewer. There is always room for ``bytes_min``,
+and a failure leaves no more than that.
 """
 
 import asyncio
@@ -11,27 +14,32 @@ from collections import deque
 from typing import Final
 
 SOON_SECONDS: Final = 0.5
-"""What is back by then makes room for as much again."""
 LATE_SECONDS: Final = 1.0
-"""What is back after that takes away as much room."""
+"""Nothing is late before that, and whatever is back within ``SOON_SECONDS`` is back soon."""
+_SOON_FACTOR: Final = 2
+_LATE_FACTOR: Final = 4
+"""Times what the quickest has taken: soon up to the first, late from the second on."""
+_RECALLED: Final = 64
+"""Of so many the quickest is known, and of those before them the quickest of so many."""
 
 
 class SendWindow:
     """Used in one event loop. However small the room is, one may always go."""
 
-    def __init__(self, *, bytes_max: int) -> None:
+    def __init__(self, *, bytes_min: int, bytes_max: int) -> None:
+        self._bytes_min: Final = bytes_min
         self._bytes_max: Final = bytes_max
-        self._room = 0
+        self._room = bytes_min
         self._out = 0
         self._waiting: Final[deque[tuple[int, asyncio.Future[None]]]] = deque()
+        self._pace: Final = _Pace()
 
     async def enter(self, size: int) -> None:
         """Wait for room. Whoever returns from this has to ``leave``."""
-        if not self._waiting and self._has_room(size):
-            self._out += size
-            return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
+        # Also where there is room: whoever was let in and has not gone yet goes first.
+        self._let_in()
         try:
             await turn
         except asyncio.CancelledError:
@@ -43,15 +51,20 @@ class SendWindow:
             raise
 
     def leave(self, size: int, seconds: float | None = None) -> None:
-        """It is back, after so many seconds; None if nothing came of it."""
+        """It is back, after so many seconds; None where that says nothing of the way."""
         self._out -= size
-        if seconds is None:
-            self._room = 0
-        elif seconds <= SOON_SECONDS:
-            self._room = min(self._bytes_max, max(self._room, size) + size)
-        elif seconds > LATE_SECONDS:
-            self._room = max(0, self._room - size)
+        if seconds is not None:
+            quickest = self._pace.note(seconds)
+            if seconds <= max(SOON_SECONDS, _SOON_FACTOR * quickest):
+                self._room = min(self._bytes_max, self._room + size)
+            elif seconds > max(LATE_SECONDS, _LATE_FACTOR * quickest):
+                self._room = max(self._bytes_min, self._room - size)
         self._let_in()
+
+    def fail(self, size: int) -> None:
+        """Nothing came back."""
+        self._room = self._bytes_min
+        self.leave(size)
 
     def _has_room(self, size: int) -> bool:
         return not self._out or self._out + size <= self._room
@@ -62,3 +75,18 @@ class SendWindow:
             if not turn.done():
                 self._out += size
                 turn.set_result(None)
+
+
+class _Pace:
+    """How long the quickest of late has taken."""
+
+    def __init__(self) -> None:
+        self._before = self._now = float("inf")
+        self._count = 0
+
+    def note(self, seconds: float) -> float:
+        if self._count == _RECALLED:
+            self._before, self._now, self._count = self._now, float("inf"), 0
+        self._count += 1
+        self._now = min(self._now, seconds)
+        return min(self._before, self._now)

@@ -5,11 +5,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from bobbin.cli.cluster_rotation import NoMember, Rotated, rotate_node, rotate_operator
 from bobbin.cluster.names import NodeId
+from bobbin.cluster.raft.entries import Configuration
 from bobbin.config import rotation
 from bobbin.config.cluster import NodeFolder, create_cluster, prepare, read_folder
 from bobbin.config.shards import create_set
@@ -268,6 +270,28 @@ def test_one_who_does_not_know_a_key_in_time_is_named_where_a_majority_knows_it(
     done = rotate_node(folder, seconds=1)
     assert (done.silent, done.behind) == ((), (late.node,))
     assert read_folder(folder).own.certificate != old.own.certificate
+
+
+def test_where_voters_are_about_to_be_replaced_a_majority_of_both_has_to_know_it(
+    three: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other, third = three
+    own, silent, late = (read_folder(one) for one in (folder, other, third))
+    ask = ClusterClient.members
+
+    async def members(self: ClusterClient, node: NodeId | None = None) -> KnownMembers:
+        return late.known if node == late.node else await ask(self, node)
+
+    async def status(_: ClusterClient) -> Mock:
+        return Mock(configuration=configuration)
+
+    monkeypatch.setattr(ClusterClient, "members", members)
+    monkeypatch.setattr(ClusterClient, "status", status)
+    configuration = Configuration((own.node, silent.node), outgoing=(own.node, late.node))
+    with pytest.raises(ResourceError, match=f"{late.node} has not learnt of it"):
+        rotate_node(folder, seconds=1)
+    configuration = Configuration((own.node, silent.node), outgoing=(own.node,))
+    assert rotate_node(folder, seconds=1).behind == (late.node,)
 
 
 def test_who_is_known_is_told_when_it_is_on_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

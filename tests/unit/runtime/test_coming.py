@@ -32,6 +32,20 @@ def test_whoever_abandons_it_stops_it_and_hears_of_nothing_that_goes_wrong(error
         begun()
 
 
+def test_what_was_to_be_made_of_an_answer_is_not_made_for_whoever_abandons_it() -> None:
+    made: list[int] = []
+    waited: list[bool] = []
+
+    def wait() -> int:
+        waited.append(True)
+        return 3
+
+    begun = Coming(wait).then(made.append)
+    begun()
+    begun.abandon()
+    assert (len(waited), made) == (2, [3])
+
+
 def test_an_interrupt_is_heard() -> None:
     def wait() -> Never:
         raise KeyboardInterrupt

@@ -123,6 +123,8 @@ def test_a_store_that_another_process_holds_is_no_broken_one(tmp_path: Path, mon
         held = _health(writable)
         assert held.condition is Condition.DEGRADED
         assert held.text == "the store cannot be written now: another process writes"
+        writable.note_success()
+        assert _health(writable) == held, "perhaps it is that process which has stored something"
         monkeypatch.undo()
         await writable.look()
         assert _health(writable).condition is Condition.OK

@@ -3,14 +3,16 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bobbin.cluster.names import Index, NodeId, Term
 from bobbin.errors import ResourceError, UsageError
+from bobbin.runtime import replicated_proposing
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
 from bobbin.runtime.replicated_commands import Answer, Lift, NotDone, PutRecords, Truth, decode_command, encode
 from bobbin.runtime.replicated_machine import LaceMachine
@@ -132,6 +134,97 @@ def test_a_refusal_of_the_state_is_the_callers_fault() -> None:
         one.begin([lift()])()
 
 
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command under way."""
+    monkeypatch.setattr(replicated_proposing, "UNDER_WAY_BYTES_MIN", 1)
+    monkeypatch.setattr(replicated_proposing, "UNDER_WAY_BYTES_MAX", 1)
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_after_one_that_fails_no_more_of_a_call_are_sent_and_those_of_others_are(*, is_refused: bool) -> None:
+    commands = [lift() for _ in range(6)]
+    sent: list[bytes] = []
+
+    def propose(cluster: Cluster, command: bytes) -> Index:
+        sent.append(command)
+        if command != encode(commands[1]):
+            cluster.finish(command, Truth(value=True))
+        elif is_refused:
+            cluster.finish(command, NotDone("no name"))
+        else:
+            raise TransportError("refused", retry=True)
+        return Index(5)
+
+    with proposing(Cluster(propose)) as one:
+        first, second = one.begin(commands[:4]), one.begin(commands[4:])
+        with pytest.raises(UsageError if is_refused else NotTaken):
+            first()
+        assert second() == [Truth(value=True)] * 2
+    assert sent == [encode(commands[at]) for at in (0, 1, 4, 5)]
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_what_is_stopped_sends_no_more_and_what_was_sent_is_waited_for() -> None:
+    sent: list[bytes] = []
+    is_sent = threading.Event()
+
+    def propose(_cluster: Cluster, command: bytes) -> Index:
+        sent.append(command)
+        is_sent.set()
+        return Index(5)
+
+    cluster = Cluster(propose)
+    commands = [lift() for _ in range(3)]
+    with proposing(cluster) as one:
+        begun = one.begin(commands)
+        assert is_sent.wait(30)
+        begun.stop()
+        ending = threading.Thread(target=begun.abandon)
+        ending.start()
+        ending.join(0.05)
+        assert ending.is_alive(), "the first one is still to come"
+        cluster.finish(sent[0], Truth(value=True))
+        ending.join(30)
+        assert not ending.is_alive()
+    assert sent == [encode(commands[0])]
+
+
+_TAKEN = NotTaken("nobody leads")
+_UNKNOWN = OutcomeUnknown("time is up")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected", "words"),
+    [
+        ((_TAKEN, _TAKEN), NotTaken, "has taken nothing, since no"),
+        ((None, _TAKEN), NotTaken, "has taken a part of this and no more"),
+        ((_TAKEN, None), NotTaken, "has taken a part of this and no more"),
+        ((None, _TAKEN, _UNKNOWN), OutcomeUnknown, "time is up"),
+        ((_TAKEN, _UNKNOWN), OutcomeUnknown, "time is up"),
+    ],
+)
+def test_of_several_commands_the_worst_is_said(
+    outcomes: tuple[ResourceError | None, ...], expected: type[ResourceError], words: str
+) -> None:
+    commands = [lift() for _ in outcomes]
+    of = dict(zip(map(encode, commands), outcomes, strict=True))
+
+    def propose(cluster: Cluster, command: bytes) -> Index:
+        error = of[command]
+        if isinstance(error, OutcomeUnknown):
+            raise error
+        if error is not None:
+            raise TransportError("nobody leads", retry=True)
+        cluster.finish(command, Truth(value=True))
+        return Index(5)
+
+    with proposing(Cluster(propose)) as one, pytest.raises(expected, match=words) as raised:
+        one.begin(commands)()
+    assert raised.value.retry
+
+
 def test_after_the_end_of_the_loop_nothing_is_proposed() -> None:
     with proposing(Cluster(lambda _cluster, _command: Index(5))) as one:
         pass
@@ -171,3 +264,38 @@ def test_without_a_node_in_the_folder_nothing_is_written(tmp_path: Path) -> None
             distant.begin([lift()])()
     distant.close()
     distant.close()
+
+
+def test_what_nobody_waits_for_any_more_is_dropped_by_the_end(tmp_path: Path) -> None:
+    class Silent(Cluster):
+        async def status(self, _node: NodeId) -> None: ...
+
+    path = tmp_path / "a.db"
+    open_store(path, create=True, now=lambda: 0).close()
+    is_sent = threading.Event()
+
+    def propose(_cluster: Cluster, _command: bytes) -> Index:
+        is_sent.set()
+        return Index(5)
+
+    def connect() -> tuple[ClusterClient, NodeId]:
+        return cast("ClusterClient", Silent(propose)), HERE
+
+    distant = DistantNode(tmp_path, connect, lambda: open_store(path, now=lambda: 0, read_only=True))
+    begun = distant.begin([lift()])
+    assert is_sent.wait(30)
+    heard: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            begun()
+        except CancelledError as error:
+            heard.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    distant.close()
+    waiting.join(30)
+    assert len(heard) == 1
+    with pytest.raises(UsageError, match="closed"):
+        distant.begin([lift()])

@@ -33,8 +33,8 @@ def put(
     """Store a record and print its hash.
 
     The hash is its name for ever. The record is on disk when the command ends. Storing the same record again
-    changes nothing. Ends with 1 if the record was removed earlier and is refused. If the store takes nothing for now,
-    stderr names the record, which may be stored after all, and says how to store it once.
+    changes nothing. Ends with 1 if the record was removed earlier and is refused. Where it ends before anybody knows
+    whether the record is stored, stderr names the record, and says how to store it once.
 
     Example: echo hello | bobbin put notes.lace --group u --app ding --name links/1 --sign -
     """
@@ -53,8 +53,8 @@ def put(
         )
         try:
             (answer,) = lace.store.put_records([record])
-        except ResourceError as error:
-            if error.retry:
+        except (ResourceError, KeyboardInterrupt) as error:
+            if _may_be_stored(error):
                 _say_how_to_store_once(out, record, is_timed=tai is not None)
             raise
     if answer.outcome is Outcome.REFUSED:
@@ -81,6 +81,13 @@ def put(
     if answer.outcome is Outcome.DUPLICATE:
         out.note("already stored; nothing was changed")
     return ExitCode.OK
+
+
+def _may_be_stored(error: BaseException) -> bool:
+    from bobbin.runtime.cluster_client import OutcomeUnknown
+    from bobbin.runtime.replicated_proposing import NotHereYet
+
+    return isinstance(error, OutcomeUnknown | NotHereYet | KeyboardInterrupt)
 
 
 def _say_how_to_store_once(out: Output, record: "Plex | Seal", *, is_timed: bool) -> None:

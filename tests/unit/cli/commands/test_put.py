@@ -7,7 +7,10 @@ from typing import Never
 import pytest
 
 from bobbin import Lace, profile
+from bobbin.errors import ResourceError
 from bobbin.records.record import Record, validate
+from bobbin.runtime.cluster_client import OutcomeUnknown
+from bobbin.runtime.replicated_proposing import NotTaken
 from bobbin.store.base import StoreError
 from bobbin.store.sqlite.store import SqliteStore
 from tests.unit.cli.command_line import AT, PLACE, PLEX_1, VERIFIER, Cli
@@ -153,7 +156,7 @@ def test_a_well_formed_link_is_no_news(folder: Path, cli: Cli) -> None:
     assert len(cli("facts", folder, "RecordLink").lines) == 1
 
 
-def test_of_a_store_that_takes_nothing_for_now_the_record_is_named_so_that_trying_again_stores_it_once(
+def test_a_record_that_may_be_stored_is_named_so_that_trying_again_stores_it_once(
     folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -182,22 +185,44 @@ def test_a_signed_one_is_named_so_that_it_can_be_looked_for(
     assert cli("get", folder, told[1]).out == b"hello"
 
 
-@pytest.mark.parametrize(("retry", "arguments", "code"), [(False, (), 4), (True, ("--tai", AT), 5)])
-def test_a_record_is_not_named_where_trying_again_helps_nothing_or_stores_the_same_one_anyway(
-    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, retry: bool, arguments: tuple[str, ...], code: int
+def test_an_interrupted_one_is_named_too(folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _answer_nothing(monkeypatch, KeyboardInterrupt())
+    failed = cli("put", folder, "-", *PLACE, stdin=b"hello")
+    assert failed.code != 0
+    assert "try again with --tai" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "code"),
+    [
+        (StoreError("the disk failed", retry=False), (), 4),
+        (StoreError("another process holds it", retry=True), (), 5),
+        (NotTaken("nobody leads"), (), 5),
+        (OutcomeUnknown("time is up"), ("--tai", AT), 5),
+    ],
+    ids=["lasting", "held", "not taken", "timed"],
+)
+def test_a_record_is_not_named_where_it_is_not_stored_or_trying_again_stores_the_same_one_anyway(
+    folder: Path,
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    error: ResourceError,
+    arguments: tuple[str, ...],
+    code: int,
 ) -> None:
-    _answer_nothing(monkeypatch, retry=retry)
+    _answer_nothing(monkeypatch, error)
     failed = cli("put", folder, "-", *PLACE, *arguments, stdin=b"hello")
     assert failed.code == code
     assert "the record is" not in failed.err
 
 
-def _answer_nothing(patch: pytest.MonkeyPatch, *, retry: bool = True) -> None:
+def _answer_nothing(patch: pytest.MonkeyPatch, error: BaseException | None = None) -> None:
     """A store that stores, and then cannot say so."""
     put_records = SqliteStore.put_records
+    failure = OutcomeUnknown("time is up") if error is None else error
 
     def put_and_fail(self: SqliteStore, records: list[Record]) -> Never:
         put_records(self, records)
-        raise StoreError("whether it was done is not known", retry=retry)
+        raise failure
 
     patch.setattr(SqliteStore, "put_records", put_and_fail)
