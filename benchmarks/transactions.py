@@ -50,7 +50,7 @@ def run() -> Result:
             LARGE: stack.enter_context(shard(Path(name) / "large", large)),
         }
         rates = measure(shards, count, rounds)
-    return Result(question=QUESTION, rows=rows(rates, small, large), ratios=ratios(rates), notes=[_NOTE])
+    return Result(question=QUESTION, rows=rows(rates, small, large), ratios=ratios(rates), notes=[f"{_NOTE} A turn has {count:,} writes or transactions."])
 
 
 def measure(shards: Mapping[str, Asked], count: int, rounds: int, clients: int = CLIENTS) -> Rates:

@@ -351,8 +351,8 @@ def decode_requests(payload: bytes, *, key_bytes_max: int = KEY_BYTES_MAX) -> li
 
 
 def encode_answers(answers: Sequence[Answer]) -> bytes:
-    """The payload of a frame."""
-    return _encode(answers)
+    """The payload of a frame. Without any it is ``GREETING``."""
+    return _encode(answers) if answers else GREETING
 
 
 def decode_answers(payload: bytes) -> list[Answer]:

@@ -15,6 +15,7 @@ from bobbin.errors import UsageError
 from bobbin.wire.cluster import client
 from bobbin.wire.cluster.chain import ChainAnswer, ChainCommit, ChainRequest
 from bobbin.wire.cluster.client import (
+    GREETING,
     KEY_BYTES_MAX,
     REPLACED_MAX,
     REQUESTS_MAX,
@@ -254,8 +255,11 @@ def test_the_number_of_requests_in_a_frame_is_bounded() -> None:
         with pytest.raises(UsageError):
             encode_requests(wrong)
         assert refusal_of(decode_requests, msgspec.msgpack.encode(wrong)) is Refusal.UNREADABLE
-    with pytest.raises(UsageError):
-        encode_answers([])
+
+
+def test_a_node_that_answers_nothing_greets() -> None:
+    assert encode_answers([]) == GREETING
+    assert decode_answers(GREETING) == []
 
 
 def test_a_frame_that_is_too_long_is_refused_on_both_sides() -> None:
