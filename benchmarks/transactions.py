@@ -50,7 +50,8 @@ def run() -> Result:
             LARGE: stack.enter_context(shard(Path(name) / "large", large)),
         }
         rates = measure(shards, count, rounds)
-    return Result(question=QUESTION, rows=rows(rates, small, large), ratios=ratios(rates), notes=[f"{_NOTE} A turn has {count:,} writes or transactions."])
+    note = f"{_NOTE} A turn has {count:,} writes or transactions."
+    return Result(question=QUESTION, rows=rows(rates, small, large), ratios=ratios(rates), notes=[note])
 
 
 def measure(shards: Mapping[str, Asked], count: int, rounds: int, clients: int = CLIENTS) -> Rates:

@@ -28,10 +28,24 @@ def test_every_promise_is_kept(first: int) -> None:
 @pytest.mark.slow
 def test_the_sample_has_everything_that_worlds_are_about() -> None:
     counts = counts_of("transactions", WORLDS)
-    for what in ("1 shards", "4 shards", "bytes", "rough", "judging", "waiting", "wounding", "optimistic"):
+    for what in (
+        "1 shards",
+        "4 shards",
+        "bytes",
+        "rough",
+        "judging",
+        "waiting",
+        "wounding",
+        "optimistic",
+        "crowded",
+        "gathering",
+    ):
         assert counts[f"worlds: {what}"] > 0, what
     for what in ("messages lost", "messages doubled", "messages late", "forged blocks", "nodes restarted"):
         assert counts[what] > 0, what
+    for what in ("turns with several commits", "blocks of several transactions", "blocks behind something under way"):
+        assert counts[what] > WORLDS, what
+    assert counts["blocks of several transactions behind something under way"] > WORLDS // 4
     for what in ("leaders dead", "leaders deposed", "proposals that survived their leader", "proposals refused"):
         assert counts[what] > 0, what
     for moment in ("before", "after", "heard", "half said"):
@@ -40,7 +54,6 @@ def test_the_sample_has_everything_that_worlds_are_about() -> None:
         assert counts[f"transactions {what}"] > 0, what
     for kind in ("APPENDED", "VOTED", "DROPPED", "LOGGED", "STALE_BLOCK", "BAD_BLOCK"):
         assert counts[f"applied: {kind}"] > 0, kind
-    assert counts["applied: BAD_BLOCK"] <= counts["forged blocks"], "an honest leader makes no block that is refused"
 
 
 @pytest.mark.slow
@@ -104,6 +117,7 @@ QUICKLY_FOUND = (
     "answers a question by abort while it is prepared (CL-159)",
     "leaves the locks of what it drops (CL-167)",
     "says commit before it is written (CL-141, CL-168)",
+    "takes those who come together for strangers (CL-207)",
     "validates write sets only (CL-172)",
 )
 """A sample; `make evidence ONLY=transactions` plants them all."""

@@ -11,6 +11,7 @@ from typing import Final
 from bobbin.cluster.chain import holdings
 from bobbin.cluster.chain.draft import Overlay
 from bobbin.cluster.chain.judging import Judgement
+from bobbin.cluster.chain.ledger import Ledger
 from bobbin.cluster.shard import committing
 from bobbin.cluster.shard.asking import Asking
 from bobbin.cluster.shard.committing import Committing
@@ -339,6 +340,22 @@ MUTANTS: Final[Mapping[str, tuple[Edit, ...]]] = {
             "            leading.effects.append(Answer(request, Ended.COMMITTED, waiting.tx))\n"
             "        waiting.requests.clear()",
         ),
+    ),
+    # ---- many commits at once, and what is spared for most of them
+    "proposes what the codebook forbids": (
+        Edit(Ledger, "draft", "is_plain = are_valid and not self.codebook.centroids", "is_plain = are_valid"),
+    ),
+    "takes those who come together for strangers (CL-207)": (
+        Edit(committing, "_are_apart", "return len(keys) == count", "return True"),
+        Edit(
+            Overlay,
+            "clash",
+            "version = self.changes.get(key)\n        if version is None and",
+            "version = None\n        if version is None and",
+        ),
+    ),
+    "looks at nothing below a block for a single write (CL-207)": (
+        Edit(Overlay, "clash", "since < self.height - 1", "since < 0"),
     ),
     # ---- blocks and what they do
     "U2: an operation that makes no sense stops a node (CL-211)": (

@@ -390,14 +390,10 @@ def why_invalid(transaction: Transaction, *, dimension: int | None = None) -> st
     if wrong is not None:
         return wrong
     for operation in operations:
-        if (
-            type(operation) is Put
-            and 0 < len(key := operation.key) <= KEY_BYTES_MAX
-            and len(operation.data) <= VALUE_BYTES_MAX
-            and not key.startswith(RESERVED)
-        ):
-            continue  # as most are, and as the rule below finds
-        wrong = why_operation_invalid(operation, dimension=dimension)
+        if type(operation) is Put:  # by far the most
+            wrong = _why_value_invalid(operation.key, operation.data)
+        else:
+            wrong = why_operation_invalid(operation, dimension=dimension)
         if wrong is not None:
             return wrong
     return None
@@ -426,7 +422,7 @@ def why_operation_invalid(operation: Operation, *, dimension: int | None = None)
         return wrong
     match operation:
         case Put(data=data) | Update(data=data) | SetAdd(member=data):
-            return _why_key_reserved(key) or _why_too_long(data)
+            return _why_value_invalid(key, data)
         case CompareAndSwap(expected=expected, data=data):
             return _why_key_reserved(key) or _why_too_long(expected) or _why_too_long(data)
         case Delete():
@@ -449,6 +445,13 @@ def why_operation_invalid(operation: Operation, *, dimension: int | None = None)
             return None
         case _:
             assert_never(operation)
+
+
+def _why_value_invalid(key: bytes, data: bytes) -> str | None:
+    """Of a value that is to stand at a plain key. Most are right, and that is found without another call."""
+    if 0 < len(key) <= KEY_BYTES_MAX and len(data) <= VALUE_BYTES_MAX and not key.startswith(RESERVED):
+        return None
+    return _why_key_invalid(key) or _why_key_reserved(key) or _why_too_long(data)
 
 
 def why_vector_invalid(vector: Embedding, *, dimension: int | None = None) -> str | None:

@@ -345,8 +345,6 @@ class ShardDriver(Attachment):
 
     def take(self, port: Port, request: Request) -> bool:
         match request:
-            case chain.ChainCommit():
-                self._commit(port, (request,))
             case chain.ChainRead() | chain.ChainBlocks() | chain.ChainHistory():
                 self._read(port, request, linearizable=request.linearizable)
             case chain.ChainPending():

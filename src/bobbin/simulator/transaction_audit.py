@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from bobbin.cluster.chain.block import Block
 from bobbin.cluster.chain.ledger import Ledger
+from bobbin.cluster.chain.meaning import transitions_fault
 from bobbin.cluster.codebook.global_book import GlobalCodebook
 from bobbin.cluster.operations import CounterAdd
 from bobbin.cluster.shard.placing import shard_of
+from bobbin.cluster.transactions.names import ShardId
 from bobbin.simulator.transaction_checker import TransactionChecker
 from bobbin.simulator.transaction_clients import (
     ACCOUNT_START,
@@ -92,6 +95,7 @@ class Audit:
                 while books and books[0][0] < block.header.height:
                     _, book = books.pop(0)
                     anew.replace_codebook(GlobalCodebook.decode(book.version, book.centroids))
+                self._expect_moves(one.shard, anew, block)
                 done = anew.append(block, promised={transaction.id for transaction in block.transactions})
                 if isinstance(done, str):
                     self._fail(f"chain: block {block.header.height} of shard {one.shard} is refused anew: {done}")
@@ -100,6 +104,16 @@ class Audit:
             for key in memory.keys:
                 if anew.get(key) != ledger.get(key):
                     self._fail(f"chain: shard {one.shard} holds {ledger.get(key)}, and its blocks make {anew.get(key)}")
+
+    def _expect_moves(self, shard: ShardId, ledger: Ledger, block: Block) -> None:
+        """No leader lets a vector move to where the codebook knows nothing, unless it was promised before that."""
+        if not ledger.codebook.centroids:
+            return
+        promised = {tx for tx, of in self._checker.outcomes if of == shard}
+        overlay = ledger.judgement(block).overlay()
+        fault = transitions_fault(overlay, block.transactions, ledger.codebook, promised)
+        if fault is not None:
+            self._fail(f"chain: block {block.header.height} of shard {shard} is against its codebook: {fault}")
 
     def _expect_answer(self, wanted: Wanted) -> None:
         """What was acknowledged is there, once, and what was refused is not."""

@@ -2,8 +2,8 @@
 
 A client reads, thinks, and asks for a transaction: money from one account to another, a value behind one or several
 lists, one of two watches to end as long as somebody has the other, counters, pairs that are always alike, rows of a
-table, vectors, marks that are the same for everybody, keys that come and go, what the state may refuse, or only to
-look. What is not answered it asks again under the same id; after a while it gives up and does not know.
+table, vectors, marks that are the same for everybody, keys that come and go, what the state may refuse, keys of its
+own, or only to look. What is not answered it asks again under the same id; after a while it gives up and does not know.
 
 Most refusals are final for an id, whoever leads afterwards. That shards were busy is not: it is about one request, and
 another one that is still on its way may come to something.
@@ -46,7 +46,9 @@ TIMEOUT_MS: Final = 1_500
 """Until a client asks again."""
 ATTEMPTS_MAX: Final = 4
 LOOK_NS_MAX: Final = 4 * MILLISECOND_NS
-"""From reading to asking whether it stands."""
+"""From reading to asking whether it stands, or to asking in a hurry."""
+PLAIN_KEYS: Final = 40
+"""Many, so that those who put something there seldom meet."""
 
 FINAL: Final = frozenset({Ended.CONFLICT, Ended.ABORTED, Ended.REFUSED})
 """Whoever hears this knows that nothing of the transaction is done or ever will be, whoever leads."""
@@ -160,12 +162,17 @@ class Client:
         self._born_ms = 0
         self._token = 0
 
-    def act(self, wish: str | None = None) -> bool:
-        """Begin a transaction; False if a shard that it would read has no leader, or one is under way."""
+    def act(self, wish: str | None = None, *, crowded: ShardId | None = None) -> bool:
+        """Begin a transaction; False if a shard that it would read has no leader, or one is under way.
+
+        ``crowded``: many want something of this shard now, and all of them at once.
+        """
         if self.current is not None:
             return False
+        if crowded is not None and self._random.random() < 0.5:
+            wish = "plain"
         wish = wish or self._random.choices(WISHES, weights=self._world.shape.wishes)[0]
-        keys = self._keys(wish)
+        keys = self._keys(wish) if wish != "plain" else [self._draw_plain(crowded)]
         called_ns = self._world.timeline.now_ns
         found = self._read(keys)
         if found is None:
@@ -180,7 +187,8 @@ class Client:
         if self._world.is_traced:
             self._world.tell(f"client {self.number}: {wanted.number} wants {wish} {wanted.tx.hex()} {wanted.parts}")
         # Whoever only looks has nothing to think about.
-        think_ns_max = LOOK_NS_MAX if wish == "audit" else self._world.shape.think_ns_max
+        is_quick = wish == "audit" or crowded is not None
+        think_ns_max = LOOK_NS_MAX if is_quick else self._world.shape.think_ns_max
         self._after(think_ns_max, self._token, self._send)
         return True
 
@@ -214,6 +222,13 @@ class Client:
                 return [b"fleeting %d" % number for number in random.sample(range(keys + 1), 2)]
             case _:
                 return self._keys_of_audit()
+
+    def _draw_plain(self, shard: ShardId | None) -> bytes:
+        """A key that few others want, of a shard if it is to be of that one."""
+        while True:
+            key = b"plain %d" % self._random.randrange(PLAIN_KEYS)
+            if shard is None or shard_of(key, self._world.shape.shards) == shard:
+                return key
 
     def _keys_of_audit(self) -> list[bytes]:
         """Only to look: all accounts, both of a pair, or some lists."""
@@ -263,6 +278,8 @@ class Client:
             case "mark":
                 # The same to the byte for everybody: one may stand for several.
                 return True, [Put(keys[0], b"done")], []
+            case "plain":
+                return True, [Put(keys[0], b"%d" % number)], []
             case "odd":
                 return True, [self._draw_odd(keys[0])], []
             case "fleeting":

@@ -61,7 +61,9 @@ def forge(kind: str, state: Shard, identity: Identity, random: Random) -> Block:
         case "that does not follow the tip":
             return Block(_signed(replace(header, prev_hash=random.randbytes(32)), identity), block.transactions)
         case _:
-            return Block(_signed(replace(header, codebook_version=7), identity), block.transactions)
+            # Of none that could come into force before this block is applied.
+            other_version = header.codebook_version + 7
+            return Block(_signed(replace(header, codebook_version=other_version), identity), block.transactions)
 
 
 def _signed(header: BlockHeader, identity: Identity) -> BlockHeader:

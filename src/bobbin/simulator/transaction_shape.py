@@ -33,7 +33,20 @@ TROUBLES: Final = (
     "codebook",
 )
 HOUR_NS: Final = 3_600 * SECOND_NS
-WISHES: Final = ("transfer", "append", "skew", "count", "pair", "audit", "rows", "vectors", "mark", "odd", "fleeting")
+WISHES: Final = (
+    "transfer",
+    "append",
+    "skew",
+    "count",
+    "pair",
+    "audit",
+    "rows",
+    "vectors",
+    "mark",
+    "odd",
+    "fleeting",
+    "plain",
+)
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -71,6 +84,12 @@ class Shape(Struct, frozen=True, kw_only=True):
     config: DistributedTxConfig
     detector: DeadlockDetectorConfig
     chain: ChainConfig
+    crowd: int
+    """So many more clients all want something at once, now and then."""
+    bursts: int
+    """How often."""
+    turn_ns: int
+    """A leader hears of all commits of so long a time together; 0: of each by itself."""
     steps_max: int = 60_000
 
 
@@ -101,6 +120,9 @@ def draw_shape(random: Random) -> Shape:
             victim_policy=random.choice(list(VictimSelectionPolicy)),
         ),
         chain=draw_chain(random),
+        crowd=random.choice((0, 0, 8, 16)),
+        bursts=random.choice((1, 2, 4)),
+        turn_ns=random.choice((0, 20, 100)) * MILLISECOND_NS,
     )
 
 
@@ -122,6 +144,9 @@ def draw_day(random: Random, *, hours: int = 24) -> Shape:
         wishes=(1,) * len(WISHES),
         weights=(1,) * len(TROUBLES),
         chain=ChainConfig(embedding_dimension=8),
+        crowd=6,
+        bursts=hours * 10,
+        turn_ns=10 * MILLISECOND_NS,
         steps_max=hours * 1_000_000,
     )
 
@@ -156,6 +181,7 @@ def draw_chain(random: Random) -> ChainConfig:
     """Small vectors: what they are made of is tried elsewhere."""
     return ChainConfig(
         embedding_dimension=random.choice((4, 8)),
+        max_transactions=random.choice((4, 1_000)),
         auto_merge=AutoMergeConfig(
             enabled=random.random() < 0.8,
             max_merge_batch=random.choice((2, 10)),

@@ -17,7 +17,7 @@ from bobbin.cluster.identity import Identity
 from bobbin.cluster.names import MILLISECOND_NS, Index, Term
 from bobbin.cluster.shard.commands import Append, Command, Kind, Outcome
 from bobbin.cluster.shard.effects import Alarm, Answer, Effect, Propose, Send, WakeAt
-from bobbin.cluster.shard.events import Abort, Applied, Begin, Event, Heard, Lost, Tick, Validate
+from bobbin.cluster.shard.events import Abort, Applied, Begin, Commit, Commits, Event, Heard, Lost, Tick, Validate
 from bobbin.cluster.shard.leader import ShardLeader
 from bobbin.cluster.shard.machine import Shard
 from bobbin.cluster.transactions.messages import ShardMessage
@@ -124,6 +124,8 @@ class Chair:
         self.is_deposed = False
         self.replies: Final[dict[int, tuple[Callable[[Answer], None], bool]]] = {}
         """By request: whom to tell, and whether it is a transaction over several shards."""
+        self.commits: list[Commit] = []
+        """What came in this turn of the node, for the leader to hear of together."""
         self.wake_token = 0
 
 
@@ -229,8 +231,24 @@ class SimulatedShard:
         if isinstance(event, Validate) and chair is not self.chair:
             return False
         chair.replies[self._requests] = (reply, isinstance(event, Begin | Abort))
-        self._step(chair, event)
+        if isinstance(event, Commit) and self._world.shape.turn_ns:
+            self._gather(chair, event)
+        else:
+            self._step(chair, event)
         return True
+
+    def _gather(self, chair: Chair, commit: Commit) -> None:
+        """All that come in one turn are one event, as at a real node."""
+        if not chair.commits:
+            self._world.timeline.after(self._world.shape.turn_ns, lambda: self._commit_all(chair))
+        chair.commits.append(commit)
+
+    def _commit_all(self, chair: Chair) -> None:
+        commits, chair.commits = tuple(chair.commits), []
+        if chair.is_alive:
+            if len(commits) > 1:
+                self._world.count("turns with several commits")
+            self._step(chair, Commits(commits))
 
     def read(self, keys: Sequence[bytes]) -> Reading | None:
         """Values with versions; perhaps of a state that stands still."""
@@ -299,11 +317,23 @@ class SimulatedShard:
             world.count("proposals refused")
             world.timeline.after(MILLISECOND_NS, lambda: self._tell_lost(chair, proposal))
             return
-        if world.shape.is_judging and isinstance(command, Append):
-            self._judge(chair, proposal, command)
+        if isinstance(command, Append):
+            self._count_block(command)
+            if world.shape.is_judging:
+                self._judge(chair, proposal, command)
         self.log.propose(chair.term, proposal, command)
         delay = random.randrange(1, world.shape.commit_ns_max)
         world.timeline.after(delay, lambda: self._commit(chair))
+
+    def _count_block(self, command: Append) -> None:
+        several = len(command.block.transactions) > 1
+        behind = self.log.open_count > 0
+        if several:
+            self._world.count("blocks of several transactions")
+        if behind:
+            self._world.count("blocks behind something under way")
+        if several and behind:
+            self._world.count("blocks of several transactions behind something under way")
 
     def _tell_lost(self, chair: Chair, proposal: int) -> None:
         if chair.is_alive:
@@ -391,8 +421,13 @@ class SimulatedShard:
             return
         self._outcomes.append(outcome)
         world.count(f"applied: {outcome.kind.name}")
-        if entry.command in self._forged and not outcome.kind.is_refusal:
+        is_forged = entry.command in self._forged
+        if is_forged and not outcome.kind.is_refusal:
             world.fail(f"chain: shard {self.shard} takes a block that was forged")
+        # A leader whose clock leaps while a promise is on its way gives up the keys of that, and others may take them.
+        is_leap = any(one.leap_ms for one in self.copies) and "is locked by" in outcome.reason
+        if outcome.kind is Kind.BAD_BLOCK and not (is_forged or is_leap):
+            world.fail(f"chain: the leader of shard {self.shard} makes a block that is refused: {outcome.reason}")
         world.checker.applied(self.shard, entry.command, outcome)
         self._expect_judgement(entry, outcome)
 

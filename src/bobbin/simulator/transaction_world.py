@@ -2,7 +2,8 @@
 
 One world is one seed. Each shard is the real state and the real leader, on a log that keeps what Raft promises
 (``transaction_log``); two nodes apply it, one of which hashes in C where that is faster. Clients move money, write
-lists, keep watches, count and look (``transaction_clients``). After every step T1 to T6 are asserted
+lists, keep watches, count and look (``transaction_clients``); in some worlds many want something at once, and in most a
+leader hears of what came in one turn together. After every step T1 to T6 are asserted
 (``transaction_checker``), and both nodes of a shard are compared at every place of its log. Then the troubles end:
 within a bound everything must have ended and nothing be left of it (T2), every transaction that was acknowledged be in
 the chain once and none that was refused, the money be all there, and one order explain all (T7): ``transaction_audit``.
@@ -80,7 +81,10 @@ class TransactionWorld:
         self.network: Final = ShardNetwork(self.timeline, self._random, self._deliver, coding=coding)
         self.book: Final[list[Wanted]] = []
         self.shards: Final = [self._make_shard(ShardId(number)) for number in range(self.shape.shards)]
-        self.clients: Final = [Client(number, self, self._random, self.book) for number in range(self.shape.clients)]
+        self.clients: Final = [
+            Client(number, self, self._random, self.book) for number in range(self.shape.clients + self.shape.crowd)
+        ]
+        """The last of them are the crowd."""
         self._steps = 0
 
     def run(self) -> Counter[str]:
@@ -168,6 +172,11 @@ class TransactionWorld:
 
     def ended(self, wanted: Wanted) -> None:
         client = self.clients[wanted.client]
+        if wanted.client >= self.shape.clients:
+            # Some of the crowd want more at once, while what others want is still on its way.
+            if self._random.random() < 0.5:
+                self._join_crowd(client, wanted.parts[0][0])
+            return
         self.timeline.after(self._random.randrange(1, self.shape.think_ns_max), lambda: self._go_on(client))
 
     # ---- the course of a world -------------------------------------------------------------------------------------
@@ -176,8 +185,10 @@ class TransactionWorld:
         random, shape = self._random, self.shape
         if shape.is_rough:
             self.network.roughness = draw_roughness(random)
-        for client in self.clients:
+        for client in self.clients[: shape.clients]:
             self._go_on(client)
+        for _ in range(shape.bursts if shape.crowd else 0):
+            self.timeline.after(random.randrange(shape.window_ns), self._burst)
         for _ in range(shape.troubles):
             trouble = random.choices(TROUBLES, weights=shape.weights)[0]
             self.timeline.after(random.randrange(shape.window_ns), self._troubles(trouble))
@@ -187,6 +198,16 @@ class TransactionWorld:
         """A client does one thing after the other as long as there is trouble."""
         if self.is_troubled and len(self.book) < self.shape.transactions_max and not client.act():
             self.timeline.after(self._random.randrange(1, self.shape.think_ns_max), lambda: self._go_on(client))
+
+    def _burst(self) -> None:
+        """Many want something at once, most of them of one shard."""
+        shard = self._random.choice(self.shards).shard
+        for client in self.clients[self.shape.clients :]:
+            self._join_crowd(client, shard)
+
+    def _join_crowd(self, client: Client, shard: ShardId) -> None:
+        if self.is_troubled and len(self.book) < self.shape.transactions_max:
+            client.act(crowded=shard)
 
     def _troubles(self, trouble: str) -> Action:
         def happen() -> None:
@@ -280,7 +301,7 @@ class TransactionWorld:
         if any(client.current is not None for client in self.clients):
             return False
         for one in self.shards:
-            if one.chair is None or one.deposed is not None or one.log.open_count:
+            if one.chair is None or one.deposed is not None or one.log.open_count or one.chair.commits:
                 return False
             state = one.chair.copy.state
             if state.participant.promises or state.recovery.open or one.chair.machine.leftovers():
@@ -331,6 +352,8 @@ class TransactionWorld:
         tally["worlds: waiting"] += shape.config.lock_wait
         tally["worlds: wounding"] += shape.config.wound_wait
         tally["worlds: optimistic"] += shape.config.optimistic_locking
+        tally["worlds: crowded"] += shape.crowd > 0
+        tally["worlds: gathering"] += shape.turn_ns > 0
         tally["transactions"] += len(self.book)
         tally["blocks"] += sum(one.copies[0].state.ledger.height for one in self.shards)
         tally["log entries"] += sum(one.log.last for one in self.shards)

@@ -169,6 +169,20 @@ def test_operations_that_make_no_sense_are_named(wrong: Operation, reason: str) 
     assert any(part in found for part in reason.split("|"))
 
 
+@pytest.mark.parametrize("key_bytes", [0, 1, 4_096, 4_097])
+@pytest.mark.parametrize("data_bytes", [0, 1_048_576, 1_048_577])
+@pytest.mark.parametrize("beginning", [b"", b"emb:", b"node:", b"edge:", b"table:"])
+def test_whoever_puts_a_value_at_a_plain_key_is_asked_the_same(
+    key_bytes: int, data_bytes: int, beginning: bytes
+) -> None:
+    key, data = beginning.ljust(key_bytes, b"k")[:key_bytes], bytes(data_bytes)
+    is_right = 0 < key_bytes <= 4_096 and data_bytes <= 1_048_576 and not (beginning and key.startswith(beginning))
+    for operation in (Put(key, data), Update(key, data), SetAdd(key, data)):
+        found = why_invalid(_transaction(operation))
+        assert (found is None) == is_right
+        assert why_operation_invalid(operation) == found
+
+
 def test_transactions_that_make_no_sense_are_named() -> None:
     assert why_invalid(Transaction(b"short", ())) is not None
     assert why_invalid(_transaction(*[Put(b"k", b"")] * 1_001)) is not None

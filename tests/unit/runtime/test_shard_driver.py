@@ -136,7 +136,7 @@ class _Node:
 
     def take(self, request: chain.ChainRequest) -> _Port:
         port = _Port()
-        assert self.driver.take(cast(Port, port), request)
+        assert self.driver.take_all(cast(Port, port), [request]) == []
         return port
 
     def commit(self) -> int:

@@ -1,15 +1,23 @@
 """The end of a world: what is wrong with it is found, each by its name."""
 
 from collections.abc import Callable
+from random import Random
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
-from bobbin.cluster.operations import Put, Transaction
+from bobbin.cluster.chain import ledger
+from bobbin.cluster.codebook.global_book import GlobalCodebook
+from bobbin.cluster.geometry import Embedding
+from bobbin.cluster.operations import Put, Transaction, VectorAdd
+from bobbin.cluster.shard.events import Commit, ReplaceCodebookWanted
 from bobbin.cluster.transactions.names import ShardId, tx_id
+from bobbin.simulator.clock import SECOND_NS
 from bobbin.simulator.transaction_audit import expect_all_well
 from bobbin.simulator.transaction_clients import Status, Wanted, account
 from bobbin.simulator.transaction_order import Write
+from bobbin.simulator.transaction_shape import draw_shape
 from bobbin.simulator.transaction_world import TransactionWorld
 from bobbin.simulator.world import Broken
 
@@ -88,15 +96,34 @@ def test_a_store_that_does_not_follow_from_its_blocks_is_found() -> None:
         audit(spoil)
 
 
+def test_a_vector_that_was_let_go_where_the_codebook_knows_nothing_is_found() -> None:
+    shape = replace(draw_shape(Random(1)), shards=1, strikes=0.0, refusals=0.0, is_forgetful=False)
+    size = shape.chain.embedding_dimension
+    world = TransactionWorld(SEED, shape=shape)
+    world.dawn()
+    (shard,) = world.shards
+    book = GlobalCodebook(1, [Embedding(size, (0,), (1.0,))]).encode()
+    assert shard.ask(lambda request: ReplaceCodebookWanted(request, book), lambda _: None)
+    world.pass_time(SECOND_NS)
+    unknown = VectorAdd(b"vector 0", Embedding(size, (1,), (1.0,)))
+    moved = Transaction(id=tx_id(0, b"12345678"), operations=(unknown,))
+    with patch.object(ledger, "transition_fault", lambda *_: None):
+        assert shard.ask(lambda request: Commit(request, moved), lambda _: None)
+        world.pass_time(SECOND_NS)
+    assert shard.copies[0].state.ledger.height == 1
+    with pytest.raises(Broken, match="chain: block 1 of shard 0 is against its codebook"):
+        world.calm_down()
+
+
 def test_nodes_with_different_chains_are_found() -> None:
     def spoil(world: TransactionWorld) -> None:
-        ledger = world.shards[0].copies[1].state.ledger
+        chain = world.shards[0].copies[1].state.ledger
         identity = world.shards[0].copies[1].identity
         transaction = Transaction(
-            id=tx_id(ledger.height, b"12345678"), operations=(Put(b"more", b""),), since=ledger.height
+            id=tx_id(chain.height, b"12345678"), operations=(Put(b"more", b""),), since=chain.height
         )
-        draft = ledger.draft([transaction], proposer=identity.node, timestamp_ms=0)
-        assert not isinstance(ledger.append(ledger.seal(draft, identity)), str)
+        draft = chain.draft([transaction], proposer=identity.node, timestamp_ms=0)
+        assert not isinstance(chain.append(chain.seal(draft, identity)), str)
 
     with pytest.raises(Broken, match="chain: the nodes of shard 0 end with different chains"):
         audit(spoil)

@@ -15,6 +15,7 @@ from bobbin.cluster.transactions.phases import Ended
 from bobbin.simulator.clock import Action, Timeline
 from bobbin.simulator.transaction_clients import (
     ATTEMPTS_MAX,
+    LOOK_NS_MAX,
     Client,
     Status,
     Wanted,
@@ -132,6 +133,24 @@ def test_counters_and_pairs_are_written_blindly() -> None:
         {twin(1, 0), twin(1, 1)},
     )
     assert wanted.seen == {}
+
+
+def test_in_a_crowd_most_want_something_of_one_shard_and_all_of_them_at_once() -> None:
+    wishes: list[str] = []
+    for seed in range(40):
+        shards = Shards()
+        shards.answers = [Ended.COMMITTED]
+        book: list[Wanted] = []
+        assert Client(0, shards, Random(seed), book).act(crowded=ShardId(1))
+        while shards.timeline.step():
+            pass
+        wishes.append(book[0].wish)
+        returned_ns = book[0].returned_ns
+        assert returned_ns is not None
+        assert returned_ns - book[0].called_ns <= LOOK_NS_MAX + 2
+        if book[0].wish == "plain":
+            assert [shard for shard, _ in book[0].parts] == [ShardId(1)]
+    assert len(wishes) // 3 < wishes.count("plain") < len(wishes)
 
 
 def test_lists_are_stored_and_read_back() -> None:

@@ -10,10 +10,13 @@ def test_shapes_are_of_every_kind() -> None:
     assert {shape.shards for shape in shapes} == {1, 2, 3, 4}
     for name in ("is_bytes", "is_rough", "is_judging"):
         assert {getattr(shape, name) for shape in shapes} == {True, False}, name
-    for name in ("strikes", "refusals", "lag_ns_max", "keys", "troubles"):
+    for name in ("strikes", "refusals", "lag_ns_max", "keys", "troubles", "crowd", "bursts", "turn_ns"):
         assert len({getattr(shape, name) for shape in shapes}) > 2, name
     for name in ("lock_wait", "wound_wait", "optimistic_locking"):
         assert {getattr(shape.config, name) for shape in shapes} == {True, False}, name
+    assert {(shape.crowd > 0, shape.turn_ns > 0) for shape in shapes} == {
+        (a, b) for a in (True, False) for b in (True, False)
+    }
     assert len({shape.detector.victim_policy for shape in shapes}) == 4
 
 

@@ -1,14 +1,18 @@
 """One shard of a world: leaders that die and are deposed, nodes that restart and are compared."""
 
+from functools import partial
 from random import Random
 
 import pytest
 from msgspec.structs import replace
 
+from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.operations import Put, Transaction
+from bobbin.cluster.shard.commands import Prepare
 from bobbin.cluster.shard.effects import Answer
 from bobbin.cluster.shard.events import Commit, Validate
-from bobbin.cluster.transactions.names import tx_id
+from bobbin.cluster.transactions.messages import TxPrepareMsg
+from bobbin.cluster.transactions.names import ShardId, TxId, tx_id
 from bobbin.cluster.transactions.phases import Ended
 from bobbin.simulator.clock import SECOND_NS
 from bobbin.simulator.transaction_shape import draw_shape
@@ -19,7 +23,14 @@ from bobbin.simulator.world import Broken
 
 def calm_shard(**changes: object) -> tuple[TransactionWorld, SimulatedShard]:
     shape = replace(
-        draw_shape(Random(1)), shards=1, strikes=0.0, refusals=0.0, lag_ns_max=0, is_forgetful=False, is_bytes=False
+        draw_shape(Random(1)),
+        shards=1,
+        strikes=0.0,
+        refusals=0.0,
+        lag_ns_max=0,
+        is_forgetful=False,
+        is_bytes=False,
+        turn_ns=0,
     )
     world = TransactionWorld(1, shape=replace(shape, **changes))
     world.dawn()
@@ -56,6 +67,38 @@ def test_both_nodes_have_what_was_committed() -> None:
     found = shard.read([b"key 1", b"key 2"])
     assert found is not None
     assert (found.items, found.height) == (((b"value", 1), (None, 0)), 1)
+
+
+def wanted(number: int) -> Transaction:
+    return Transaction(id=tx_id(0, bytes([number]) * 8), operations=(Put(b"key %d" % number, b"value"),))
+
+
+def ask_for_several(shard: SimulatedShard, answers: list[Answer]) -> None:
+    for number in range(3):
+        assert shard.ask(partial(Commit, transaction=wanted(number)), answers.append)
+
+
+@pytest.mark.parametrize(("turn_ns", "heights"), [(0, {1, 2}), (SECOND_NS // 10, {1})])
+def test_what_comes_in_one_turn_shares_a_block(turn_ns: int, heights: set[int]) -> None:
+    world, shard = calm_shard(turn_ns=turn_ns)
+    answers: list[Answer] = []
+    ask_for_several(shard, answers)
+    world.pass_time(SECOND_NS)
+    assert [answer.ended for answer in answers] == [Ended.COMMITTED] * 3
+    assert {answer.height for answer in answers} == heights
+    assert world.tally["turns with several commits"] == (turn_ns > 0)
+    assert world.tally["blocks of several transactions"] == 1
+
+
+def test_what_a_leader_has_not_heard_when_it_dies_comes_to_nothing() -> None:
+    world, shard = calm_shard(turn_ns=SECOND_NS // 10)
+    answers: list[Answer] = []
+    ask_for_several(shard, answers)
+    shard.lose_leader(is_deposed=False)
+    world.pass_time(2 * SECOND_NS)
+    assert answers == []
+    assert shard.log.last == 0
+    assert [answer.ended for answer in commit(world, shard, 4)] == [Ended.COMMITTED]
 
 
 def test_another_one_leads_after_a_death() -> None:
@@ -119,6 +162,34 @@ def test_a_forged_block_comes_to_nothing() -> None:
     assert world.tally["forged blocks"] == 20
     assert shard.copies[0].state.ledger.height == 1
     assert world.tally["applied: BAD_BLOCK"] + world.tally["applied: STALE_BLOCK"] == 20
+
+
+@pytest.mark.parametrize("is_leap", [True, False])
+def test_a_leader_makes_no_block_that_is_refused(*, is_leap: bool) -> None:
+    """Unless it has given up the keys of a promise, because its clock said that it took too long."""
+    world, shard = calm_shard()
+    assert shard.chair is not None
+    if is_leap:
+        shard.chair.copy.leap_ms = 3_600_000
+    part = wanted(1)
+    message = TxPrepareMsg(
+        tx=TxId(part.id),
+        coordinator=ShardId(0),
+        shard=ShardId(0),
+        part=part,
+        delta=Embedding.zero(world.shape.chain.embedding_dimension),
+        timeout_ms=1_000,
+        participants=(ShardId(0),),
+    )
+    shard.write(Prepare(message))
+    other = replace(part, id=tx_id(0, b"somebody"))
+    assert shard.ask(lambda request: Commit(request, other), lambda _: None)
+    if is_leap:
+        world.pass_time(SECOND_NS // 100)
+        assert world.tally["applied: BAD_BLOCK"] == 1
+    else:
+        with pytest.raises(Broken, match="makes a block that is refused: a key is locked"):
+            world.pass_time(SECOND_NS // 100)
 
 
 def test_clocks_differ_leap_and_jump() -> None:

@@ -105,8 +105,7 @@ def _move(operation: Embed | VectorAdd | Average, stood: Embedding) -> Embedding
 
 
 def _size(operation: Operation) -> float:
-    if type(operation) is Put:
-        return 1.0
+    """Of one that moves no vector and is no put."""
     match operation:
         case CounterAdd(amount=amount):
             return float(max(-AMOUNT_MAX, min(AMOUNT_MAX, amount)))

@@ -14,7 +14,18 @@ from bobbin.cluster.chain.versions import Item
 from bobbin.cluster.codebook.global_book import GlobalCodebook
 from bobbin.cluster.content_tree import ContentTree
 from bobbin.cluster.names import NodeId
-from bobbin.cluster.operations import CompareAndSwap, CounterAdd, Delete, Embed, Operation, Put, TableInsert, Update
+from bobbin.cluster.operations import (
+    CompareAndSwap,
+    CounterAdd,
+    Delete,
+    Embed,
+    Operation,
+    Put,
+    TableInsert,
+    Transaction,
+    Update,
+    VectorAdd,
+)
 from bobbin.cluster.settings import ChainConfig
 from tests.support.chains import (
     ALICE,
@@ -332,6 +343,56 @@ def test_a_transaction_from_below_the_floor_commits_only_if_it_was_promised() ->
     assert isinstance(ledger.append(block, promised={old.id}), Appended)
     with pytest.raises(SnapshotTooOld):
         ledger.get(b"0", 2)
+
+
+def _with_clashes(ledger: Ledger) -> list[Transaction]:
+    """Transactions that make sense, some of which may not commit, and two that may."""
+    height = ledger.height
+    twice = transaction(Put(b"twice", b""), since=height)
+    return [
+        transaction(Put(b"fresh", b""), since=height),
+        transaction(Put(b"old", b""), since=ledger.floor - 1),
+        transaction(Put(b"old", b""), Put(b"older", b""), since=ledger.floor - 1),
+        transaction(Put(b"new", b""), since=height + 1),
+        transaction(Put(b"0", b"overtaken"), since=height - 1),
+        transaction(Put(b"read", b""), since=height, reads={b"0": 1}),
+        transaction(since=height, reads={b"0": height + 1}),
+        transaction(Embed(b"known", unit(1)), since=height),
+        transaction(Embed(b"unknown", unit(3)), since=height),
+        transaction(VectorAdd(b"unknown", unit(3)), since=height),
+        transaction(*[Put(b"long-%d" % number, b"") for number in range(7)], since=height),
+        transaction(*[Put(b"promised-%d" % number, b"") for number in range(7)], since=height),
+        twice,
+        twice,
+    ]
+
+
+@pytest.mark.parametrize("below", [0, 1, 2])
+@pytest.mark.parametrize("with_book", [True, False])
+def test_who_knows_that_transactions_make_sense_is_spared_no_other_look(*, with_book: bool, below: int) -> None:
+    """Neither codebook nor floor, nor any other rule, asks less of those that were looked at before."""
+    ledger = Ledger(config=ChainConfig(embedding_dimension=8, max_transactions=6), keep_heights=3)
+    if with_book:
+        assert ledger.replace_codebook(GlobalCodebook(1, [unit(1), unit(2)])) is None
+    for _ in range(6):
+        put_on(ledger, Put(b"0", b""))
+    given = _with_clashes(ledger)
+    promised = {one.id for one in given if one.operations[:1] == (Put(b"promised-0", b""),)}
+    on = None
+    for number in range(below):
+        # What began at the height of the floor is too old for a block that rests on others.
+        on = drafted(ledger, transaction(Put(b"below-%d" % number, b""), since=ledger.height), on=on)
+        given.append(transaction(Put(b"at-floor-%d" % number, b""), since=ledger.floor + number))
+    plain, spared = (
+        ledger.draft(given, proposer=ALICE.node, timestamp_ms=0, on=on, promised=promised, are_valid=are_valid)
+        for are_valid in (False, True)
+    )
+    assert (spared.clashes, spared.transactions, spared.hash) == (plain.clashes, plain.transactions, plain.hash)
+    kinds = [clash.kind for _, clash in spared.clashes]
+    assert kinds.count(ClashKind.TOO_OLD) == 2 + below
+    assert kinds.count(ClashKind.MEANING) == 2 * with_book
+    assert set(kinds) > {ClashKind.STALE_READ, ClashKind.OVERTAKEN, ClashKind.MALFORMED, ClashKind.NO_ROOM}
+    assert (ClashKind.AHEAD in kinds) == (below == 0), "what rests on other blocks has them below it"
 
 
 def test_what_a_block_stood_on_can_be_looked_at_again() -> None:

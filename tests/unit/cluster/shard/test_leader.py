@@ -1,10 +1,13 @@
 import pytest
 
+from bobbin.cluster.chain.ledger import Ledger
+from bobbin.cluster.codebook.global_book import GlobalCodebook
+from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.names import Index
-from bobbin.cluster.operations import CounterAdd, Put, ReadVersion
-from bobbin.cluster.settings import DeadlockDetectorConfig, DistributedTxConfig
-from bobbin.cluster.shard.commands import Append, Command, Log, Prepare
-from bobbin.cluster.shard.events import Applied, Heard, Lost, Tick, Validate
+from bobbin.cluster.operations import CounterAdd, Embed, Put, ReadVersion
+from bobbin.cluster.settings import AutoMergeConfig, ChainConfig, DeadlockDetectorConfig, DistributedTxConfig
+from bobbin.cluster.shard.commands import Append, Command, Drop, Log, Prepare, ReplaceCodebook
+from bobbin.cluster.shard.events import Applied, Commit, Commits, Heard, Lost, Tick, Validate
 from bobbin.cluster.transactions.messages import TxAckMsg, TxCommitMsg, VictimMsg
 from bobbin.cluster.transactions.names import ShardId, TxId
 from bobbin.cluster.transactions.phases import Ended, TxPhase
@@ -17,6 +20,7 @@ CONFIGS = (
     DistributedTxConfig(lock_wait=True),
     DistributedTxConfig(lock_wait=True, wound_wait=True),
 )
+ALONE = ChainConfig(embedding_dimension=16, auto_merge=AutoMergeConfig(enabled=False))
 
 
 def written(world: DrivenShards, shard: int = 0) -> list[Command]:
@@ -265,4 +269,80 @@ def test_transfers_in_order_all_commit() -> None:
         assert world.ended(request) is Ended.COMMITTED
         assert world[0].state.committed_at(TxId(tx)) == number + 1
     assert (world.value(world.key(0)), world.value(world.key(1), 1)) == (b"10", b"-10")
+    world.check_quiet()
+
+
+# ---- many commits at once, and what most of them are spared ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_began_below_the_floor_or_above_the_chain_hears_so_at_once_though_a_block_is_under_way(
+    *, together: bool
+) -> None:
+    """Whoever joins a block under way rests on it: it must not count as a state that anybody has seen."""
+    world = DrivenShards(chain=ALONE)
+    one, ledger = world[0], Ledger(config=ALONE, keep_heights=3)
+    one.state.ledger = ledger
+    one.replica.ledger = Ledger(config=ALONE, keep_heights=3)
+    one.lead()
+    for number in range(6):
+        world.put(b"%d" % number)
+    assert (ledger.floor, ledger.height) == (3, 6)
+    world.commit(world.transaction(Put(b"under way", b"v")))
+    below = world.transaction(Put(b"below", b"v"), since=2)
+    above = world.transaction(Put(b"above", b"v"), since=7)
+    if together:
+        asked = [Commit(world.request(), transaction) for transaction in (below, above)]
+        one.step(Commits(tuple(asked)))
+        requests = [commit.request for commit in asked]
+    else:
+        requests = [world.commit(transaction) for transaction in (below, above)]
+    answers = [world.answers[request] for request in requests]
+    assert [answer.ended for answer in answers] == [Ended.FORGOTTEN, Ended.BUSY]
+    assert "below height 3" in answers[0].reason
+    assert "above height 6" in answers[1].reason
+    assert len(one.proposals) == 1
+    world.run()
+    world.check_quiet()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_has_ended_as_a_part_is_not_committed_by_itself(*, together: bool) -> None:
+    """Nobody holds a key, and nothing is promised: the end alone is known."""
+    world = DrivenShards(2)
+    key = world.key(0)
+    part = world.transaction(Put(key, b"v"))
+    world[0].write(Drop(TxId(part.id)))
+    one = world[0]
+    assert not one.state.participant.promises
+    commits = [Commit(world.request(), part), Commit(world.request(), world.transaction(Put(key, b"other")))]
+    if together:
+        one.step(Commits(tuple(commits)))
+    else:
+        one.step(commits[0])
+        one.step(commits[1])
+    assert world.ended(commits[0].request) is Ended.REFUSED
+    assert "over several shards" in world.answers[commits[0].request].reason
+    world.run()
+    assert world.ended(commits[1].request) is Ended.COMMITTED
+    assert world.value(key) == b"other"
+    world.check_quiet()
+
+
+@pytest.mark.parametrize("vector", [Embedding(16, (3,), (1.0,)), Embedding(16, (1,), (9.0,))])
+def test_many_that_come_together_move_vectors_only_where_the_codebook_knows(vector: Embedding) -> None:
+    world = DrivenShards()
+    one = world[0]
+    one.write(ReplaceCodebook(1, GlobalCodebook(1, (Embedding(16, (1,), (1.0,)),), ("one",)).encode()))
+    world.commit(world.transaction(Embed(b"k", Embedding(16, (1,), (1.0,)))))
+    world.run()
+    good = [world.transaction(Put(b"%d" % number, b"v")) for number in range(3)]
+    bad = world.transaction(Embed(b"k", vector))
+    commits = tuple(Commit(world.request(), transaction) for transaction in (*good[:2], bad, good[2]))
+    one.step(Commits(commits))
+    world.run()
+    ended = [world.ended(commit.request) for commit in commits]
+    assert ended == [Ended.COMMITTED, Ended.COMMITTED, Ended.BUSY, Ended.COMMITTED]
+    assert one.state.vector(b"emb:k") == Embedding(16, (1,), (1.0,))
+    assert [len(block.transactions) for block in one.state.ledger.blocks(1, one.height)] == [1, 3]
     world.check_quiet()

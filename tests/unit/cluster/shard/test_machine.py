@@ -160,6 +160,28 @@ def test_ids_below_the_floor_are_forgotten_and_refused() -> None:
     assert "reach" in refused(shard, block_of(shard, ahead), Kind.BAD_BLOCK)
 
 
+def test_a_part_that_has_ended_is_not_done_by_itself() -> None:
+    shard = empty()
+    dropped = transaction(1, Put(b"a", b"1"))
+    block = block_of(shard, dropped)
+    do(shard, Drop(TxId(dropped.id)))
+    assert not shard.participant.promises
+    assert len(shard.participant.locks) == 0
+    assert "ended here as a part" in refused(shard, block, Kind.BAD_BLOCK)
+    assert "ended here as a part" in refused(restored(shard), block, Kind.BAD_BLOCK)
+
+
+def test_a_transaction_that_began_above_the_chain_is_refused_also_where_it_stands_among_others() -> None:
+    shard = empty()
+    do(shard, block_of(shard, transaction(1, Put(b"a", b"1"))))
+    honest = transaction(2, Put(b"b", b"1"), since=1)
+    block = block_of(shard, honest).block
+    for since in (2, 9):
+        ahead = replace(transaction(3, Put(b"c", b"1")), since=since)
+        reason = refused(shard, Append(replace(block, transactions=(honest, ahead))), Kind.BAD_BLOCK)
+        assert f"began at height {since}, above the chain" in reason
+
+
 def test_a_promised_part_is_done_word_for_word_or_not_at_all() -> None:
     shard = empty()
     part = transaction(1, Put(b"a", b"1"))
