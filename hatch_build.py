@@ -2,7 +2,9 @@
 
 An editable install gets it in the source folder, a wheel in its own copy of that folder, and the wheel is then one for
 this platform. Without a C compiler there is a warning and no library: the package works, and what the library would do
-faster is done in Python. ``CC`` names another compiler than the first of cc, gcc and clang that is found.
+faster is done in Python. The hashes of shards ask more of a compiler than the rest does (atomics, a
+processor's own instructions); one that cannot make them makes a library without them, and there is a warning, too.
+``CC`` names another compiler than the first of cc, gcc and clang that is found.
 """
 
 import os
@@ -19,6 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKAGE_FOLDER = "bobbin/native"
 _FILE_NAME = "liblazily.dylib" if sys.platform == "darwin" else "liblazily.so"
+_HASHES = frozenset({"content_tree", "merkle", "pairs", "sha256", "tree_bucket", "tree_texts"})
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-shared")
 
 
@@ -51,17 +54,28 @@ class CustomBuildHook(BuildHookInterface):
         if not compiler:
             self.app.display_warning("No C compiler was found: bobbin is built without its C library.")
             return False
-        # A process that has the old library open keeps it: the new one takes its place by name only.
-        draft = library.with_name(f".{library.name}.{os.getpid()}")
-        command = [*compiler, *_FLAGS, "-o", str(draft), *sorted(str(path) for path in sources.glob("*.c"))]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
-        if done.returncode != 0:
-            draft.unlink(missing_ok=True)
-            self.app.display_warning(f"Bobbin is built without its C library: {shlex.join(compiler)} failed.")
-            self.app.display_warning(done.stderr.strip())
-            return False
-        draft.replace(library)
-        return True
+        everything = sorted(sources.glob("*.c"))
+        wrong = _link(compiler, everything, library)
+        if not wrong:
+            return True
+        is_made = not _link(compiler, [path for path in everything if path.stem not in _HASHES], library)
+        missing = "the hashes of shards in C" if is_made else "its C library"
+        self.app.display_warning(f"Bobbin is built without {missing}: {shlex.join(compiler)} failed.")
+        self.app.display_warning(wrong)
+        return is_made
+
+
+def _link(compiler: list[str], sources: list[Path], library: Path) -> str:
+    """Make a library of some sources. Gives what went wrong, which is never empty then; nothing has changed."""
+    # A process that has the old library open keeps it: the new one takes its place by name only.
+    draft = library.with_name(f".{library.name}.{os.getpid()}")
+    command = [*compiler, *_FLAGS, "-o", str(draft), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    if done.returncode != 0:
+        draft.unlink(missing_ok=True)
+        return done.stderr.strip() or f"it ended with {done.returncode}"
+    draft.replace(library)
+    return ""
 
 
 def _compiler() -> list[str]:

@@ -6,7 +6,7 @@
 
 #include "checks.h"
 
-enum { CHANGES_MAX = 400, CHANGE_BYTES_MAX = 64 * CHANGES_MAX, TEXT_BYTES_MAX = 64 };
+enum { CHANGES_MAX = 400, CHANGE_BYTES_MAX = 64 * CHANGES_MAX, TEXT_BYTES_MAX = 64, LONG_BYTES = 2000, LONG_NAMES = 6 };
 
 typedef struct {
     size_t count;
@@ -44,6 +44,19 @@ static inline void change_numbers(Changes *changes, int from, int to, int round)
         char name[TEXT_BYTES_MAX], content[TEXT_BYTES_MAX];
         snprintf(name, sizeof name, "name %d", number);
         snprintf(content, sizeof content, "content %d %d", number, round);
+        change(changes, name, round ? content : NULL);
+    }
+}
+
+/* Some of six long names, which belong to one bucket: as many letters "n" as LONG_BYTES says, and a number. */
+static inline void change_long(Changes *changes, int from, int to, int round)
+{
+    static const int NUMBERS[LONG_NAMES] = {0, 22107, 61680, 95063, 134475, 183511};
+    for (int i = from; i < to; i++) {
+        char name[LONG_BYTES + TEXT_BYTES_MAX], content[TEXT_BYTES_MAX];
+        memset(name, 'n', LONG_BYTES);
+        snprintf(name + LONG_BYTES, TEXT_BYTES_MAX, "%d", NUMBERS[i]);
+        snprintf(content, sizeof content, "content %d %d", i, round);
         change(changes, name, round ? content : NULL);
     }
 }

@@ -3,6 +3,7 @@
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -103,6 +104,7 @@ def _hashes_of_trees() -> str:
     named["merged"] = tops[-1]
     above = [*filled, *_numbers(0, 10, 2), *_numbers(10, 30, 3), *_numbers(20, 50, 4), *_numbers(5, 25, 0)]
     named["above"] = _top(above)
+    named |= _hashes_of_long_names()
     leaves = [
         sha256(b"".join((b"head", _sized(name), b"middle", _sized(value or b"")))).digest()
         for name, value in _numbers(0, 8, 1)
@@ -110,6 +112,18 @@ def _hashes_of_trees() -> str:
     named |= {f"root-{count}": _root(leaves[:count]) for count in range(8)}
     named["threads"] = _top(_numbers(0, 4 * 12 * 20, 1))
     return "".join(f"{name} {hash.hex()}\n" for name, hash in named.items())
+
+
+def _hashes_of_long_names() -> dict[str, bytes]:
+    """As ``change_long`` in changes.h names them."""
+    ends = (0, 22107, 61680, 95063, 134475, 183511)
+    names = [b"n" * 2_000 + b"%d" % end for end in ends]
+    assert len({crc32(name) % (1 << 16) for name in names}) == 1
+    most: list[tuple[bytes, bytes | None]] = [
+        (name, b"content %d 1" % number) for number, name in enumerate(names[:-1])
+    ]
+    two = [*most, (names[3], None), (names[5], b"content 5 2")]
+    return {"long": _top(two), "longer": _top([*two, (names[0], b"content 0 3")])}
 
 
 def _sized(part: bytes) -> bytes:

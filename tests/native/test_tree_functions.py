@@ -3,16 +3,19 @@
 import ctypes
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Barrier, Thread
+from time import monotonic, sleep
 
 import pytest
 
 import bobbin.native.content_tree as native
 from bobbin.cluster.content_tree import EMPTY, TreeDraft
-from bobbin.errors import UsageError
+from bobbin.errors import ResourceError, UsageError
 from bobbin.native.content_tree import NativeContentTree, Pieces, TreeStatus, form_of, tree_functions
-from tests.support.content_trees import slow_top
+from tests.support.content_trees import names_of_place, slow_top
 
 _GONE = (1 << 64) - 1
 
@@ -29,8 +32,11 @@ class _Given:
     contents_bytes: int = 3
     content_lengths: Sequence[int] | None = (1, 2)
     form: ctypes.Structure | None = None
+    is_quick: int = 1
 
     def to(self, function: str, *before: object, is_heard: bool = True) -> TreeStatus:
+        if function.endswith("update"):
+            before = (*before, self.is_quick)
         lengths = (self.name_lengths, self.content_lengths)
         arrays = [None if numbers is None else array("Q", numbers) for numbers in lengths]
         addresses = [None if numbers is None else numbers.buffer_info()[0] for numbers in arrays]
@@ -90,7 +96,9 @@ def test_null_pointers_are_a_status() -> None:
     assert given.to("bobbin_tree_update", tree._handle, None, is_heard=False) is null
     assert given.to("bobbin_tree_draft_update", None, None) is null
     assert given.to("bobbin_tree_draft_update", draft.handle, None, is_heard=False) is null
-    assert functions.bobbin_tree_merge(None, draft.handle) == functions.bobbin_tree_merge(tree._handle, None) == null
+    assert (
+        functions.bobbin_tree_merge(None, draft.handle, 0) == functions.bobbin_tree_merge(tree._handle, None, 0) == null
+    )
     assert functions.bobbin_tree_draft_settle(None) == null
     assert functions.bobbin_tree_draft_new(None, None) is None
     assert functions.bobbin_tree_contains(None, b"a", 1) == functions.bobbin_tree_contains(tree._handle, None, 1) == 0
@@ -114,9 +122,27 @@ def test_the_library_has_its_own_eye_on_drafts() -> None:
             is status
         )
     merge = tree_functions().holding.bobbin_tree_merge
-    assert merge(tree._handle, draft.handle) == TreeStatus.OK
-    assert merge(tree._handle, draft.handle) == merge(tree._handle, stale.handle) == TreeStatus.STALE
+    assert merge(tree._handle, draft.handle, 1) == TreeStatus.OK
+    assert merge(tree._handle, draft.handle, 1) == merge(tree._handle, stale.handle, 0) == TreeStatus.STALE
     assert len(tree) == 2
+
+
+def test_a_quick_update_that_cannot_be_quick_changes_nothing() -> None:
+    """Too many changes to begin with, or too much in one bucket, where some others were looked at before."""
+    tree = NativeContentTree()
+    draft = tree.draft()
+    many = [b"%d" % number for number in range(33_000)]
+    piled = [*many[:100], *names_of_place(0xFFFF, 300)]
+    for names in (many, piled):
+        for function, handle in (("tree_update", tree._handle), ("tree_draft_update", draft.handle)):
+            called = getattr(tree_functions().holding, f"bobbin_{function}")
+            with pytest.raises(ResourceError, match="takes long") as raised:
+                Pieces(names, names).given_to(called, handle, None, 1)
+            assert raised.value.retry
+    assert len(tree) == 0
+    draft.update((name, name) for name in piled)
+    tree.merge(draft)
+    assert tree.top == slow_top(dict(zip(piled, piled, strict=True)))
 
 
 # ---- threads --------------------------------------------------------------------------------------------------------
@@ -169,14 +195,14 @@ def test_several_threads_change_one_tree() -> None:
     def work(thread: int) -> None:
         for first in range(0, 1_000, 50):
             names = [b"%d %d" % (thread, number) for number in range(first, first + 50)]
-            Pieces(names, names).given_to(functions.bobbin_tree_update, handle, None)
+            Pieces(names, names).given_to(functions.bobbin_tree_update, handle, None, 0)
             assert functions.bobbin_tree_contains(handle, names[0], len(names[0]))
 
     try:
         _at_once(work)
         assert functions.bobbin_tree_len(handle) == 4_000
         names = [b"%d %d" % (thread, number) for thread in range(4) for number in range(1_000)]
-        top = Pieces([b"0 0"], [b"0 0"]).given_to(functions.bobbin_tree_update, handle, None)
+        top = Pieces([b"0 0"], [b"0 0"]).given_to(functions.bobbin_tree_update, handle, None, 0)
         assert top == slow_top(dict(zip(names, names, strict=True)))
     finally:
         functions.bobbin_tree_free(handle)
@@ -190,7 +216,7 @@ def test_of_several_threads_one_changes_a_draft() -> None:
 
     def work(thread: int) -> None:
         try:
-            tops.append(Pieces([b"a"] * 500, [b"%d" % thread] * 500).given_to(function, draft.handle, None))
+            tops.append(Pieces([b"a"] * 500, [b"%d" % thread] * 500).given_to(function, draft.handle, None, 0))
         except UsageError as error:
             refused.append(error)
 
@@ -198,3 +224,46 @@ def test_of_several_threads_one_changes_a_draft() -> None:
     assert len(tops) == 1
     assert len(refused) == 3
     assert tops[0] in {slow_top({b"a": b"%d" % thread}) for thread in range(4)}
+
+
+def test_nothing_holds_the_interpreter_while_a_tree_is_busy() -> None:
+    """One thread makes a long update. Others make drafts, of its tree and of another one, and this one just goes on.
+
+    Whoever waits for the update must not keep the others from running: no gap is nearly as long as the update.
+    """
+    busy, other = NativeContentTree(), NativeContentTree()
+    names = names_of_place(3, 40_000)
+    many = Pieces(names, names)
+    seconds: list[float] = []
+
+    def update() -> None:
+        began = monotonic()
+        many.given_to(tree_functions().yielding.bobbin_tree_update, busy._handle, None, 0)
+        seconds.append(monotonic() - began)
+
+    def draft(tree: NativeContentTree) -> None:
+        while not seconds:
+            drafted = tree.draft()
+            drafted.update([(b"a", b"1")])
+            tree.draft(drafted).update([(b"a", None)])
+            sleep(0.001)
+
+    def merge() -> None:
+        while not seconds:
+            with suppress(UsageError):  # the tree may have become another one since
+                busy.merge(busy.draft())
+            sleep(0.001)
+
+    works = (update, partial(draft, busy), partial(draft, other), merge)
+    threads = [Thread(target=work) for work in works]
+    last, gap = monotonic(), 0.0
+    for thread in threads:
+        thread.start()
+    while not seconds:
+        sleep(0.001)
+        now = monotonic()
+        last, gap = now, max(gap, now - last)
+    for thread in threads:
+        thread.join()
+    assert len(busy) == 40_000
+    assert gap < seconds[0] / 2

@@ -17,7 +17,7 @@ Merging it makes its notes the tree's own.
 """
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Final
 from zlib import crc32
@@ -33,6 +33,9 @@ _PLACE_MASK: Final = (1 << sum(_BRANCH_BITS)) - 1
 EMPTY: Final = bytes(32)
 """What stands for a branch, or a whole tree, without contents."""
 _HASH_BYTES: Final = len(EMPTY)
+_SLICE_CHANGES: Final = 10_000
+_SLICE_BYTES: Final = 4 << 20
+"""What is in memory of what fills a tree: so many changes, or so many bytes and one change more."""
 _EMPTY_BRANCHES: Final = {bits: bytearray(_BRANCH + EMPTY * (1 << bits)) for bits in _BRANCH_BITS}
 """By the bits that choose a child: the text of a branch without any."""
 
@@ -61,6 +64,14 @@ class ContentTree:
         draft = self.draft()
         draft.update(changes)
         self.merge(draft)
+
+    def fill(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Make any number of changes, which are taken and made some at a time.
+
+        Where one of them cannot be had or made, those before it may have been: it is for a tree that is not in use yet.
+        """
+        for some in _in_slices(changes):
+            self.update(some)
 
     def draft(self, on: "TreeDraft | None" = None) -> "TreeDraft":
         """A draft of changes to this tree, or to what an earlier draft of it makes of it."""
@@ -198,6 +209,20 @@ class TreeDraft:
             below.append(draft)
             draft = draft.on
         return below
+
+
+def _in_slices(changes: Iterable[tuple[bytes, bytes | None]]) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    some: list[tuple[bytes, bytes | None]] = []
+    room = _SLICE_BYTES
+    for change in changes:
+        name, content = change
+        some.append(change)
+        room -= len(name) + (0 if content is None else len(content))
+        if room <= 0 or len(some) == _SLICE_CHANGES:
+            yield some
+            some, room = [], _SLICE_BYTES
+    if some:
+        yield some
 
 
 def _joined(name: bytes, middle: bytes, value: bytes) -> bytes:

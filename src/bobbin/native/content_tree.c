@@ -4,12 +4,18 @@
  * the texts of branches, which are put together from the tree, the drafts below and its own notes when they are hashed.
  * Notes are ascending by place. An update goes through the places in that order too, so that each lower draft is read
  * from one end to the other.
+ *
+ * A tree has a lock of its own for its contents, which an update holds while it reads them. One more lock, of all
+ * trees, is for what refers to what; it is taken after that of a tree and held for a few steps only, however large a
+ * tree or an update is. Notes and buckets never change and are counted, so what is read of a draft below needs no lock,
+ * though that draft may read another tree. Contents are hashed before any lock is taken.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "content_tree.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +31,24 @@ static const unsigned BRANCH_BITS[LEVELS] = {5, 5, 6};
 
 static const uint8_t EMPTY[BT_HASH_BYTES];
 
-/* Trees share one lock, because a draft may be merged into another tree than the one it reads. Contents are hashed
- * before it is taken, so that it is held for a short time only. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* What a quick update may go through: the contents of each bucket, as it becomes, and once more for each of its
+ * changes. It takes about a millisecond. */
+enum { QUICK_EFFORT_MAX = 1 << 16 };
+
+/* Of all trees and drafts: the notes of drafts, what they stand on, and all tops. */
+static pthread_mutex_t links = PTHREAD_MUTEX_INITIALIZER;
 
 struct BobbinTree {
     /* The handle, if it is not freed, and every draft. */
-    size_t references;
-    size_t count;
+    atomic_size_t references;
     const BtSha256 *sha256;
-    uint8_t top[BT_HASH_BYTES];
     uint32_t checksums[256];
+    /* Changed with the tree's lock, read without. */
+    atomic_size_t count;
+    /* Changed with both locks, read with either. */
+    uint8_t top[BT_HASH_BYTES];
+    /* For all that follows. */
+    pthread_mutex_t lock;
     BtBucket *buckets[PLACES];
     uint8_t bucket_hashes[PLACES][BT_HASH_BYTES];
     uint8_t low_hashes[PLACES >> 5][BT_HASH_BYTES];
@@ -49,9 +62,10 @@ typedef struct {
     size_t count;
 } Level;
 
+/* One piece of memory with all that it points to but the buckets. */
 typedef struct {
-    /* One piece of memory for all that follows. */
-    void *memory;
+    /* The draft that has them, and every update that reads them. */
+    atomic_size_t references;
     /* As many as levels[0] has places; a null pointer for one that becomes empty. */
     BtBucket **buckets;
     Level levels[LEVELS];
@@ -59,70 +73,71 @@ typedef struct {
 
 struct BobbinTreeDraft {
     /* The handle, if it is not freed, and every draft that stands on this one. */
-    size_t references;
+    atomic_size_t references;
     BobbinTree *tree;
     BobbinTreeDraft *on;
     uint8_t base[BT_HASH_BYTES];
     uint8_t top[BT_HASH_BYTES];
-    Notes notes;
+    /* A null pointer before there are any, and when they were let go. */
+    Notes *notes;
 };
 
 /* ---- lifetimes -------------------------------------------------------------------------------------------------- */
 
-static void free_notes(Notes *notes)
+/* Whoever has no reference left frees what nobody else can reach, so that needs no lock. */
+static void release_notes(Notes *notes)
 {
+    if (notes == NULL || !bt_is_last(&notes->references))
+        return;
     for (size_t i = 0; i < notes->levels[0].count; i++)
-        free(notes->buckets[i]);
-    free(notes->memory);
-    *notes = (Notes){0};
+        bt_bucket_release(notes->buckets[i]);
+    free(notes);
 }
 
 static void release_tree(BobbinTree *tree)
 {
-    if (--tree->references)
+    if (!bt_is_last(&tree->references))
         return;
-    for (size_t i = 0; i < PLACES && tree->count; i++)
+    for (size_t i = 0, left = tree->count; i < PLACES && left; i++)
         if (tree->buckets[i] != NULL) {
-            tree->count -= tree->buckets[i]->count;
-            free(tree->buckets[i]);
+            left -= tree->buckets[i]->count;
+            bt_bucket_release(tree->buckets[i]);
         }
+    pthread_mutex_destroy(&tree->lock);
     free(tree);
 }
 
 /* A loop, for there may be any number of drafts upon drafts. */
 static void release_draft(BobbinTreeDraft *draft)
 {
-    while (draft != NULL && --draft->references == 0) {
+    while (draft != NULL && bt_is_last(&draft->references)) {
         BobbinTreeDraft *on = draft->on;
-        free_notes(&draft->notes);
+        release_notes(draft->notes);
         release_tree(draft->tree);
         free(draft);
         draft = on;
     }
 }
 
-static void settle(BobbinTreeDraft *draft)
+/* What a draft lets go of, for whoever settles it. */
+typedef struct {
+    Notes *notes;
+    BobbinTreeDraft *on;
+} Settled;
+
+/* With the lock of all. What comes of it is released without. */
+static Settled settle(BobbinTreeDraft *draft)
 {
-    BobbinTreeDraft *on = draft->on;
+    Settled settled = {draft->notes, draft->on};
+    draft->notes = NULL;
     draft->on = NULL;
-    free_notes(&draft->notes);
-    release_draft(on);
+    return settled;
 }
 
-static BobbinTreeDraft *new_draft(BobbinTree *tree, BobbinTreeDraft *on)
+static void release_settled(Settled settled)
 {
-    BobbinTreeDraft *draft = calloc(1, sizeof *draft);
-    if (draft == NULL)
-        return NULL;
-    draft->references = 1;
-    draft->tree = tree;
-    draft->on = on;
-    tree->references++;
-    if (on != NULL)
-        on->references++;
-    memcpy(draft->base, on == NULL ? tree->top : on->top, BT_HASH_BYTES);
-    memcpy(draft->top, draft->base, BT_HASH_BYTES);
-    return draft;
+    release_notes(settled.notes);
+    release_draft(settled.on);
 }
 
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
@@ -131,8 +146,15 @@ typedef struct {
     uint8_t hash[BT_HASH_BYTES];
     const uint8_t *name;
     size_t length;
+    uint32_t checksum;
     bool is_gone;
 } Change;
+
+/* What a draft below notes, and how far it has been read. */
+typedef struct {
+    Notes *notes;
+    size_t read;
+} Below;
 
 /* What an update works with; nothing of it outlives the update. */
 typedef struct {
@@ -145,10 +167,12 @@ typedef struct {
     Change *changes;
     BtTexts texts;
     BtEntries entries;
-    /* The drafts below that have notes, the newest first, and how far each has been read. */
+    /* Of those below that note something, the newest first. */
     size_t below_count;
-    BobbinTreeDraft **below;
-    size_t *read;
+    Below *below;
+    /* Whether it may only make a quick update, and what it has gone through. */
+    bool is_quick;
+    size_t effort;
 } Work;
 
 enum { PLACE_SHIFT = 48 };
@@ -175,15 +199,20 @@ static void make_checksums(uint32_t *checksums)
     }
 }
 
-static size_t place_of_name(const BobbinTree *tree, const uint8_t *name, size_t length)
+/* Where a name belongs, and another checksum of it, by FNV-1a, of names that the first brings together. */
+static size_t place_of_name(const BobbinTree *tree, const uint8_t *name, size_t length, uint32_t *checksum)
 {
     uint32_t sum = UINT32_MAX;
-    for (size_t i = 0; i < length; i++)
+    uint64_t other = UINT64_C(0xCBF29CE484222325);
+    for (size_t i = 0; i < length; i++) {
         sum = tree->checksums[(sum ^ name[i]) & 0xFF] ^ sum >> 8;
+        other = (other ^ name[i]) * UINT64_C(0x100000001B3);
+    }
+    *checksum = (uint32_t)(other ^ other >> 32);
     return ~sum & (PLACES - 1);
 }
 
-static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t count)
+static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, bool is_quick, size_t count)
 {
     const size_t each = sizeof(Change) + 2 * sizeof(uint64_t);
     /* As wide as the mask, which no number of 32 bits could exceed. */
@@ -193,7 +222,8 @@ static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t co
     work->entries = (BtEntries){NULL, 0, 0};
     work->below_count = 0;
     work->below = NULL;
-    work->read = NULL;
+    work->is_quick = is_quick;
+    work->effort = 0;
     if (count > SIZE_MAX / each || wide > NUMBER_MASK)
         return BobbinTreeStatus_NoMemory;
     work->memory = malloc(count ? count * each : 1);
@@ -208,9 +238,10 @@ static BobbinTreeStatus begin_work(Work *work, const BobbinTree *tree, size_t co
 
 static void end_work(Work *work)
 {
+    for (size_t i = 0; i < work->below_count; i++)
+        release_notes(work->below[i].notes);
     free(work->memory);
     free(work->below);
-    free(work->read);
     bt_entries_free(&work->entries);
 }
 
@@ -240,7 +271,7 @@ static void hash_contents(Work *work, const BobbinTree *tree, const BobbinForm *
         change->name = names;
         change->length = (size_t)name_lengths[i];
         change->is_gone = content_lengths[i] == BOBBIN_TREE_GONE;
-        work->keys[i] = (uint64_t)place_of_name(tree, names, change->length) << PLACE_SHIFT | i;
+        work->keys[i] = (uint64_t)place_of_name(tree, names, change->length, &change->checksum) << PLACE_SHIFT | i;
         if (change->length)
             names += change->length;
         if (change->is_gone)
@@ -257,15 +288,18 @@ static void hash_contents(Work *work, const BobbinTree *tree, const BobbinForm *
 }
 
 /* Checks what came in and does what needs no lock. Where the result is not good there is nothing to end. */
-static BobbinTreeStatus prepare(Work *work, const BobbinTree *tree, const BobbinForm *form, size_t count,
-                                const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
+static BobbinTreeStatus prepare(Work *work, const BobbinTree *tree, const BobbinForm *form, bool is_quick,
+                                size_t count, const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
                                 const uint8_t *contents, size_t contents_bytes, const uint64_t *content_lengths)
 {
     if (!bt_pairs_are_whole(count, names, names_bytes, name_lengths, false)
         || !bt_pairs_are_whole(count, contents, contents_bytes, content_lengths, true)
         || !bt_form_fits(form, names_bytes, contents_bytes))
         return BobbinTreeStatus_Invalid;
-    BobbinTreeStatus status = begin_work(work, tree, count);
+    /* With buckets as large as they are on average: what would most likely be given up later is not begun. */
+    if (is_quick && count > QUICK_EFFORT_MAX / 2 / (tree->count / PLACES + 1))
+        return BobbinTreeStatus_Slow;
+    BobbinTreeStatus status = begin_work(work, tree, is_quick, count);
     if (status == BobbinTreeStatus_Ok)
         hash_contents(work, tree, form, names, name_lengths, contents, content_lengths);
     return status;
@@ -273,27 +307,29 @@ static BobbinTreeStatus prepare(Work *work, const BobbinTree *tree, const Bobbin
 
 /* ---- what is below ---------------------------------------------------------------------------------------------- */
 
+/* With the lock of all. */
 static BobbinTreeStatus find_below(Work *work, const BobbinTreeDraft *draft)
 {
     size_t count = 0;
     for (BobbinTreeDraft *one = draft->on; one != NULL; one = one->on)
-        count += one->notes.levels[0].count != 0;
+        count += one->notes != NULL;
     if (count == 0)
         return BobbinTreeStatus_Ok;
-    work->below = calloc(count, sizeof *work->below);
-    work->read = calloc(count, sizeof *work->read);
-    if (work->below == NULL || work->read == NULL)
+    work->below = count > SIZE_MAX / sizeof(Below) ? NULL : malloc(count * sizeof(Below));
+    if (work->below == NULL)
         return BobbinTreeStatus_NoMemory;
     for (BobbinTreeDraft *one = draft->on; one != NULL; one = one->on)
-        if (one->notes.levels[0].count)
-            work->below[work->below_count++] = one;
+        if (one->notes != NULL) {
+            atomic_fetch_add(&one->notes->references, 1);
+            work->below[work->below_count++] = (Below){one->notes, 0};
+        }
     return BobbinTreeStatus_Ok;
 }
 
 static void read_again(Work *work)
 {
     for (size_t i = 0; i < work->below_count; i++)
-        work->read[i] = 0;
+        work->below[i].read = 0;
 }
 
 /* The first of the places from `from` on that is not less than `place`. Steps that double find it soon where it is near,
@@ -319,8 +355,8 @@ static size_t seek(const Level *level, size_t from, size_t place)
 static const BtBucket *bucket_below(Work *work, const BobbinTree *tree, size_t place)
 {
     for (size_t i = 0; i < work->below_count; i++) {
-        const Notes *notes = &work->below[i]->notes;
-        size_t at = work->read[i] = seek(&notes->levels[0], work->read[i], place);
+        const Notes *notes = work->below[i].notes;
+        size_t at = work->below[i].read = seek(&notes->levels[0], work->below[i].read, place);
         if (at < notes->levels[0].count && notes->levels[0].places[at] == place)
             return notes->buckets[at];
     }
@@ -338,17 +374,18 @@ static size_t different_places(const Work *work, unsigned bits)
 }
 
 /* Room for all notes that there will be. Their number is bounded by the number of places, so no size is too large. */
-static BobbinTreeStatus begin_notes(Notes *notes, const Work *work)
+static Notes *new_notes(const Work *work)
 {
     size_t rooms[LEVELS], sum = 0;
     unsigned bits = 0;
     for (size_t i = 0; i < LEVELS; bits += BRANCH_BITS[i++])
         sum += rooms[i] = different_places(work, bits);
-    *notes = (Notes){0};
-    notes->memory = malloc(rooms[0] * sizeof(BtBucket *) + sum * (BT_HASH_BYTES + sizeof(uint16_t)));
-    if (notes->memory == NULL)
-        return BobbinTreeStatus_NoMemory;
-    notes->buckets = notes->memory;
+    Notes *notes =
+        malloc(sizeof *notes + rooms[0] * sizeof(BtBucket *) + sum * (BT_HASH_BYTES + sizeof(uint16_t)));
+    if (notes == NULL)
+        return NULL;
+    atomic_init(&notes->references, 1);
+    notes->buckets = (BtBucket **)(notes + 1);
     uint8_t(*hashes)[BT_HASH_BYTES] = (uint8_t(*)[BT_HASH_BYTES])(notes->buckets + rooms[0]);
     uint16_t *places = (uint16_t *)(hashes + sum);
     for (size_t i = 0; i < LEVELS; i++) {
@@ -356,20 +393,29 @@ static BobbinTreeStatus begin_notes(Notes *notes, const Work *work)
         places += rooms[i];
         hashes += rooms[i];
     }
-    return BobbinTreeStatus_Ok;
+    return notes;
 }
 
 /* Notes what the changes number `from` to `to`, all of one place, make of its bucket. */
 static BobbinTreeStatus note_bucket(Notes *notes, Work *work, const BobbinTree *tree, size_t from, size_t to)
 {
-    size_t place = place_of(work->keys[from]);
-    if (!bt_entries_begin(&work->entries, bucket_below(work, tree, place), to - from))
+    const size_t place = place_of(work->keys[from]), count = to - from;
+    const BtBucket *before = bucket_below(work, tree, place);
+    const size_t all = count + (before == NULL ? 0 : before->count);
+    if (work->is_quick) {
+        if (all > (QUICK_EFFORT_MAX - work->effort) / (count + 1))
+            return BobbinTreeStatus_Slow;
+        work->effort += all * (count + 1);
+    }
+    if (!bt_entries_begin(&work->entries, before, count))
         return BobbinTreeStatus_NoMemory;
     for (size_t i = from; i < to; i++) {
         const Change *change = change_of(work, work->keys[i]);
-        bt_entries_remove(&work->entries, change->name, change->length);
-        if (!change->is_gone)
-            bt_entries_insert(&work->entries, (BtEntry){change->hash, change->name, change->length});
+        BtLongName *shared = bt_entries_remove(&work->entries, change->name, change->length, change->checksum);
+        if (change->is_gone)
+            continue;
+        const uint8_t *name = shared == NULL ? change->name : shared->bytes;
+        bt_entries_insert(&work->entries, (BtEntry){change->hash, name, change->length, shared, change->checksum});
     }
     BtBucket *bucket = NULL;
     if (work->entries.count) {
@@ -445,8 +491,9 @@ static void note_branches(Notes *notes, Work *work, const BobbinTree *tree, size
         text[0] = TAG_BRANCH;
         memcpy(text + 1, stored + first * BT_HASH_BYTES, bytes);
         for (size_t i = work->below_count; i-- > 0;) {
-            const Level *lower = &work->below[i]->notes.levels[number];
-            work->read[i] = put_children(text + 1, lower, seek(lower, work->read[i], first), first, children_count);
+            Below *below = work->below + i;
+            const Level *lower = &below->notes->levels[number];
+            below->read = put_children(text + 1, lower, seek(lower, below->read, first), first, children_count);
         }
         at = put_children(text + 1, level, at, first, children_count);
         if (number + 1 < LEVELS) {
@@ -462,59 +509,97 @@ static void note_branches(Notes *notes, Work *work, const BobbinTree *tree, size
     bt_texts_end(&work->texts);
 }
 
-/* With the lock. */
-static BobbinTreeStatus note_changes(BobbinTreeDraft *draft, Work *work)
+/* What the changes make of a tree and of what is below, with the tree's lock. There must be changes. A null pointer,
+ * and the reason, where it is not done. */
+static Notes *note_changes(Work *work, const BobbinTree *tree, uint8_t *top, BobbinTreeStatus *status)
 {
-    if (work->count == 0)
-        return BobbinTreeStatus_Ok;
-    if (draft->notes.memory != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) != 0)
-        return BobbinTreeStatus_Used;
-    Notes notes = {0};
-    BobbinTreeStatus status = find_below(work, draft);
-    if (status == BobbinTreeStatus_Ok)
-        status = begin_notes(&notes, work);
-    if (status == BobbinTreeStatus_Ok)
-        status = note_buckets(&notes, work, draft->tree);
-    if (status != BobbinTreeStatus_Ok) {
-        free_notes(&notes);
-        return status;
+    Notes *notes = new_notes(work);
+    *status = notes == NULL ? BobbinTreeStatus_NoMemory : note_buckets(notes, work, tree);
+    if (*status != BobbinTreeStatus_Ok) {
+        release_notes(notes);
+        return NULL;
     }
     for (size_t number = 0; number < LEVELS; number++)
-        note_branches(&notes, work, draft->tree, number, draft->top);
-    draft->notes = notes;
-    return BobbinTreeStatus_Ok;
+        note_branches(notes, work, tree, number, top);
+    return notes;
+}
+
+/* With the lock of all, as the next one. */
+static bool has_its_changes(const BobbinTreeDraft *draft)
+{
+    return draft->notes != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) != 0;
 }
 
 /* A draft that has let go of its notes has nothing more to give, whatever the tree has become since. */
 static bool stands_on(const BobbinTreeDraft *draft, const BobbinTree *tree)
 {
-    bool is_whole = draft->notes.memory != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) == 0;
+    bool is_whole = draft->notes != NULL || memcmp(draft->base, draft->top, BT_HASH_BYTES) == 0;
     return is_whole && memcmp(tree->top, draft->base, BT_HASH_BYTES) == 0;
 }
 
-/* With the lock. */
-static void become(BobbinTree *tree, BobbinTreeDraft *draft)
+/* With the tree's lock. The notes keep their buckets, for an update of a draft of another tree may be reading them. */
+static void become(BobbinTree *tree, const Notes *notes)
 {
-    Notes *notes = &draft->notes;
     const Level *levels = notes->levels;
+    size_t count = tree->count;
     for (size_t i = 0; i < levels[0].count; i++) {
         BtBucket **bucket = tree->buckets + levels[0].places[i];
-        tree->count -= *bucket == NULL ? 0 : (*bucket)->count;
-        free(*bucket);
+        count -= *bucket == NULL ? 0 : (*bucket)->count;
+        bt_bucket_release(*bucket);
         *bucket = notes->buckets[i];
-        notes->buckets[i] = NULL;
-        tree->count += *bucket == NULL ? 0 : (*bucket)->count;
+        count += *bucket == NULL ? 0 : (*bucket)->count;
+        bt_bucket_keep(*bucket);
         memcpy(tree->bucket_hashes[levels[0].places[i]], levels[0].hashes[i], BT_HASH_BYTES);
     }
     for (size_t i = 0; i < levels[1].count; i++)
         memcpy(tree->low_hashes[levels[1].places[i]], levels[1].hashes[i], BT_HASH_BYTES);
     for (size_t i = 0; i < levels[2].count; i++)
         memcpy(tree->high_hashes[levels[2].places[i]], levels[2].hashes[i], BT_HASH_BYTES);
-    memcpy(tree->top, draft->top, BT_HASH_BYTES);
-    settle(draft);
+    tree->count = count;
+}
+
+/* Takes a tree's lock; one that is to be quick does not wait for it. */
+static BobbinTreeStatus enter(BobbinTree *tree, bool is_quick)
+{
+    if (is_quick)
+        return pthread_mutex_trylock(&tree->lock) == 0 ? BobbinTreeStatus_Ok : BobbinTreeStatus_Slow;
+    pthread_mutex_lock(&tree->lock);
+    return BobbinTreeStatus_Ok;
+}
+
+static void leave(BobbinTree *tree)
+{
+    pthread_mutex_unlock(&tree->lock);
+}
+
+/* With the tree's lock. */
+static BobbinTreeStatus update_draft(BobbinTreeDraft *draft, Work *work, uint8_t *top)
+{
+    pthread_mutex_lock(&links);
+    memcpy(top, draft->top, BT_HASH_BYTES);
+    BobbinTreeStatus status = BobbinTreeStatus_Ok;
+    if (work->count)
+        status = has_its_changes(draft) ? BobbinTreeStatus_Used : find_below(work, draft);
+    pthread_mutex_unlock(&links);
+    if (status != BobbinTreeStatus_Ok || work->count == 0)
+        return status;
+    Notes *notes = note_changes(work, draft->tree, top, &status);
+    if (notes == NULL)
+        return status;
+    /* All updates of this draft have the lock of its tree, so none has come before. */
+    pthread_mutex_lock(&links);
+    draft->notes = notes;
+    memcpy(draft->top, top, BT_HASH_BYTES);
+    pthread_mutex_unlock(&links);
+    return BobbinTreeStatus_Ok;
 }
 
 /* ---- the functions of the header -------------------------------------------------------------------------------- */
+
+int bobbin_tree_version(void)
+{
+    return BOBBIN_TREE_VERSION;
+}
 
 int bobbin_tree_is_fast(void)
 {
@@ -526,7 +611,11 @@ BobbinTree *bobbin_tree_new(void)
     BobbinTree *tree = calloc(1, sizeof *tree);
     if (tree == NULL)
         return NULL;
-    tree->references = 1;
+    if (pthread_mutex_init(&tree->lock, NULL) != 0) {
+        free(tree);
+        return NULL;
+    }
+    atomic_init(&tree->references, 1);
     tree->sha256 = bt_sha256();
     make_checksums(tree->checksums);
     return tree;
@@ -534,31 +623,26 @@ BobbinTree *bobbin_tree_new(void)
 
 void bobbin_tree_free(BobbinTree *tree)
 {
-    if (tree == NULL)
-        return;
-    pthread_mutex_lock(&lock);
-    release_tree(tree);
-    pthread_mutex_unlock(&lock);
+    if (tree != NULL)
+        release_tree(tree);
 }
 
 size_t bobbin_tree_len(BobbinTree *tree)
 {
     if (tree == NULL)
         return 0;
-    pthread_mutex_lock(&lock);
-    size_t count = tree->count;
-    pthread_mutex_unlock(&lock);
-    return count;
+    return tree->count;
 }
 
 int bobbin_tree_contains(BobbinTree *tree, const uint8_t *name, size_t length)
 {
     if (tree == NULL || (name == NULL && length))
         return 0;
-    size_t place = place_of_name(tree, name, length);
-    pthread_mutex_lock(&lock);
-    bool is_there = bt_bucket_has(tree->buckets[place], name, length);
-    pthread_mutex_unlock(&lock);
+    uint32_t checksum;
+    size_t place = place_of_name(tree, name, length, &checksum);
+    enter(tree, false);
+    bool is_there = bt_bucket_has(tree->buckets[place], name, length, checksum);
+    leave(tree);
     return is_there;
 }
 
@@ -566,23 +650,31 @@ BobbinTreeStatus bobbin_tree_top(BobbinTree *tree, uint8_t *out)
 {
     if (tree == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&links);
     memcpy(out, tree->top, BT_HASH_BYTES);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&links);
     return BobbinTreeStatus_Ok;
 }
 
-BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft)
+BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft, int is_quick)
 {
     if (tree == NULL || draft == NULL)
         return BobbinTreeStatus_NullPointer;
-    BobbinTreeStatus status = BobbinTreeStatus_Stale;
-    pthread_mutex_lock(&lock);
+    BobbinTreeStatus status = enter(tree, is_quick != 0);
+    if (status != BobbinTreeStatus_Ok)
+        return status;
+    Settled settled = {NULL, NULL};
+    pthread_mutex_lock(&links);
     if (stands_on(draft, tree)) {
-        become(tree, draft);
-        status = BobbinTreeStatus_Ok;
-    }
-    pthread_mutex_unlock(&lock);
+        settled = settle(draft);
+        memcpy(tree->top, draft->top, BT_HASH_BYTES);
+    } else
+        status = BobbinTreeStatus_Stale;
+    pthread_mutex_unlock(&links);
+    if (settled.notes != NULL)
+        become(tree, settled.notes);
+    leave(tree);
+    release_settled(settled);
     return status;
 }
 
@@ -590,20 +682,29 @@ BobbinTreeDraft *bobbin_tree_draft_new(BobbinTree *tree, BobbinTreeDraft *on)
 {
     if (tree == NULL)
         return NULL;
-    pthread_mutex_lock(&lock);
-    BobbinTreeDraft *draft = new_draft(tree, on);
-    pthread_mutex_unlock(&lock);
+    BobbinTreeDraft *draft = malloc(sizeof *draft);
+    if (draft == NULL)
+        return NULL;
+    atomic_init(&draft->references, 1);
+    draft->tree = tree;
+    draft->on = on;
+    draft->notes = NULL;
+    atomic_fetch_add(&tree->references, 1);
+    if (on != NULL)
+        atomic_fetch_add(&on->references, 1);
+    pthread_mutex_lock(&links);
+    memcpy(draft->base, on == NULL ? tree->top : on->top, BT_HASH_BYTES);
+    pthread_mutex_unlock(&links);
+    memcpy(draft->top, draft->base, BT_HASH_BYTES);
     return draft;
 }
 
 void bobbin_tree_draft_free(BobbinTreeDraft *draft)
 {
-    pthread_mutex_lock(&lock);
     release_draft(draft);
-    pthread_mutex_unlock(&lock);
 }
 
-BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, size_t count,
+BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, int is_quick, size_t count,
                                           const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
                                           const uint8_t *contents, size_t contents_bytes,
                                           const uint64_t *content_lengths, uint8_t *out)
@@ -611,38 +712,47 @@ BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinFo
     if (draft == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
     Work work;
-    BobbinTreeStatus status = prepare(&work, draft->tree, form, count, names, names_bytes, name_lengths, contents,
-                                      contents_bytes, content_lengths);
+    BobbinTreeStatus status = prepare(&work, draft->tree, form, is_quick != 0, count, names, names_bytes, name_lengths,
+                                      contents, contents_bytes, content_lengths);
     if (status != BobbinTreeStatus_Ok)
         return status;
-    pthread_mutex_lock(&lock);
-    status = note_changes(draft, &work);
-    memcpy(out, draft->top, BT_HASH_BYTES);
-    pthread_mutex_unlock(&lock);
+    status = enter(draft->tree, work.is_quick);
+    if (status == BobbinTreeStatus_Ok) {
+        status = update_draft(draft, &work, out);
+        leave(draft->tree);
+    }
     end_work(&work);
     return status;
 }
 
 /* In one piece: whoever else changes the tree does so before or after. */
-BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, size_t count, const uint8_t *names,
-                                    size_t names_bytes, const uint64_t *name_lengths, const uint8_t *contents,
-                                    size_t contents_bytes, const uint64_t *content_lengths, uint8_t *out)
+BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, int is_quick, size_t count,
+                                    const uint8_t *names, size_t names_bytes, const uint64_t *name_lengths,
+                                    const uint8_t *contents, size_t contents_bytes, const uint64_t *content_lengths,
+                                    uint8_t *out)
 {
     if (tree == NULL || out == NULL)
         return BobbinTreeStatus_NullPointer;
     Work work;
-    BobbinTreeStatus status = prepare(&work, tree, form, count, names, names_bytes, name_lengths, contents,
-                                      contents_bytes, content_lengths);
+    BobbinTreeStatus status = prepare(&work, tree, form, is_quick != 0, count, names, names_bytes, name_lengths,
+                                      contents, contents_bytes, content_lengths);
     if (status != BobbinTreeStatus_Ok)
         return status;
-    pthread_mutex_lock(&lock);
-    BobbinTreeDraft *draft = new_draft(tree, NULL);
-    status = draft == NULL ? BobbinTreeStatus_NoMemory : note_changes(draft, &work);
-    if (status == BobbinTreeStatus_Ok)
-        become(tree, draft);
-    release_draft(draft);
-    memcpy(out, tree->top, BT_HASH_BYTES);
-    pthread_mutex_unlock(&lock);
+    Notes *notes = NULL;
+    status = enter(tree, work.is_quick);
+    if (status == BobbinTreeStatus_Ok) {
+        memcpy(out, tree->top, BT_HASH_BYTES);
+        if (count)
+            notes = note_changes(&work, tree, out, &status);
+        if (notes != NULL) {
+            pthread_mutex_lock(&links);
+            memcpy(tree->top, out, BT_HASH_BYTES);
+            pthread_mutex_unlock(&links);
+            become(tree, notes);
+        }
+        leave(tree);
+    }
+    release_notes(notes);
     end_work(&work);
     return status;
 }
@@ -651,8 +761,9 @@ BobbinTreeStatus bobbin_tree_draft_settle(BobbinTreeDraft *draft)
 {
     if (draft == NULL)
         return BobbinTreeStatus_NullPointer;
-    pthread_mutex_lock(&lock);
-    settle(draft);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&links);
+    Settled settled = settle(draft);
+    pthread_mutex_unlock(&links);
+    release_settled(settled);
     return BobbinTreeStatus_Ok;
 }

@@ -16,8 +16,10 @@
  * BOBBIN_TREE_GONE is none and has no bytes: its name is taken away. Where a name comes twice, the later change counts.
  * With a form (no null pointer) what comes is values, and a content is what the form makes of a name and its value.
  *
- * Threads. Every function may be called from any thread; one waits for the other where they would meet. Nothing may be
- * used while or after it is freed.
+ * Threads. Every function may be called from any thread. Updates and merges of one tree, and whether it contains a
+ * name, wait for one another; with `is_quick` they come back (BobbinTreeStatus_Slow) instead. Nothing else waits for as
+ * long as an update takes, and nothing for what is done with another tree. Nothing may be used while or after it is
+ * freed.
  *
  * No call ends the process. Where memory runs out the result says so and nothing has changed; merging and freeing need
  * none.
@@ -38,6 +40,8 @@ extern "C" {
 #define BOBBIN_TREE_API
 #endif
 
+/* Of these functions. It changes with what they are given or mean, and with every change of a hash. */
+#define BOBBIN_TREE_VERSION 2
 /* How many bytes a hash has, and whatever `out` points to. */
 #define BOBBIN_TREE_HASH_BYTES 32
 /* The length of a content that is none: its name is taken away. */
@@ -53,6 +57,8 @@ typedef enum {
     BobbinTreeStatus_Used = 4,
     /* The draft does not stand on the tree as it is. */
     BobbinTreeStatus_Stale = 5,
+    /* It was to be quick and could not be: another call has the tree, or there is much in the buckets that change. */
+    BobbinTreeStatus_Slow = 6,
 } BobbinTreeStatus;
 
 typedef struct BobbinTree BobbinTree;
@@ -66,6 +72,9 @@ typedef struct {
     const uint8_t *middle;
     size_t middle_bytes;
 } BobbinForm;
+
+/* The version (BOBBIN_TREE_VERSION) that the library was built as. */
+BOBBIN_TREE_API int bobbin_tree_version(void);
 
 /* 1 where the processor has instructions for SHA-256 and they are used, otherwise 0. */
 BOBBIN_TREE_API int bobbin_tree_is_fast(void);
@@ -85,16 +94,17 @@ BOBBIN_TREE_API int bobbin_tree_contains(BobbinTree *tree, const uint8_t *name, 
 /* The hash over everything. */
 BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_top(BobbinTree *tree, uint8_t *out);
 
-/* Changes a tree, as a draft that is merged at once, and puts its hash into `out`. */
-BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, size_t count,
-                                                    const uint8_t *names, size_t names_bytes,
+/* Changes a tree, as a draft that is merged at once, and puts its hash into `out`. With `is_quick` (not 0) it gives up,
+ * with nothing changed, where it would have to wait, or would take long for what is in the tree already. */
+BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_update(BobbinTree *tree, const BobbinForm *form, int is_quick,
+                                                    size_t count, const uint8_t *names, size_t names_bytes,
                                                     const uint64_t *name_lengths, const uint8_t *contents,
                                                     size_t contents_bytes, const uint64_t *content_lengths,
                                                     uint8_t *out);
 
 /* Makes a draft's changes the tree's, and settles the draft. Stale unless the tree's hash is the one below the draft,
- * and for a draft that had changes and was settled before. */
-BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft);
+ * and for a draft that had changes and was settled before. With `is_quick` (not 0) it does not wait. */
+BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_merge(BobbinTree *tree, BobbinTreeDraft *draft, int is_quick);
 
 /* A draft of a tree, on another draft or (a null pointer) on the tree itself. A null pointer where memory ran out. */
 BOBBIN_TREE_API BobbinTreeDraft *bobbin_tree_draft_new(BobbinTree *tree, BobbinTreeDraft *on);
@@ -102,9 +112,9 @@ BOBBIN_TREE_API BobbinTreeDraft *bobbin_tree_draft_new(BobbinTree *tree, BobbinT
 /* Gives a draft back. Nothing happens to a null pointer. */
 BOBBIN_TREE_API void bobbin_tree_draft_free(BobbinTreeDraft *draft);
 
-/* Notes changes, once for each draft, and puts the hash with them into `out`. */
-BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, size_t count,
-                                                          const uint8_t *names, size_t names_bytes,
+/* Notes changes, once for each draft, and puts the hash with them into `out`; `is_quick` as for an update of a tree. */
+BOBBIN_TREE_API BobbinTreeStatus bobbin_tree_draft_update(BobbinTreeDraft *draft, const BobbinForm *form, int is_quick,
+                                                          size_t count, const uint8_t *names, size_t names_bytes,
                                                           const uint64_t *name_lengths, const uint8_t *contents,
                                                           size_t contents_bytes, const uint64_t *content_lengths,
                                                           uint8_t *out);

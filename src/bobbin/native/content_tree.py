@@ -5,7 +5,9 @@ time goes into hashes, and those of Python's own library are as fast as any.
 
 An update is one call. All names go as one piece of bytes, all contents as another, with an array of lengths for each;
 what the library promises about them is said in ``content_tree.h``. Calls keep hold of the interpreter as Python's own
-code does, since handing it over could cost more than the call; only one that takes long lets other threads run.
+code does, since handing it over could cost more than the call; only one that takes long lets other threads run. Those
+that keep hold of it never wait for those that do not: where they would have to, or where the tree turns out to hold so
+much that the call takes long, they give up and are made again as the others.
 
 The classes are those of Python to whoever uses them, and share nothing with them but their names and types. A draft of
 one kind is of no use to a tree of the other. As in Python, a tree and its drafts are for one thread at a time; other
@@ -30,6 +32,11 @@ _GONE: Final = (1 << 64) - 1
 _LONG_CHANGES: Final = 2_000
 _LONG_BYTES: Final = 1 << 20
 """An update of that many changes or bytes takes milliseconds."""
+_QUICK: Final = 1
+"""For calls that keep hold of the interpreter: it gives up rather than wait or take long."""
+_PATIENT: Final = 0
+_VERSION: Final = 2
+"""``BOBBIN_TREE_VERSION``: a library of another one may have functions of other arguments, or other hashes."""
 _HASH: Final = ctypes.c_char * len(EMPTY)
 
 
@@ -62,6 +69,19 @@ class TreeStatus(IntEnum):
     NO_MEMORY = 3
     USED = 4
     STALE = 5
+    SLOW = 6
+
+
+_OK: Final = int(TreeStatus.OK)
+_SLOW: Final = int(TreeStatus.SLOW)
+"""Plain numbers, since comparing with a member takes longer and is on the way of every transaction."""
+
+
+class _SlowError(ResourceError):
+    """A quick call gave up, with nothing changed."""
+
+    def __init__(self) -> None:
+        super().__init__("the tree is in use, or holds so much that this takes long", retry=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +135,7 @@ class NativeTreeDraft(TreeDraft):
         pieces = _in_pieces(changes)
         if pieces is None:
             return
-        functions: ctypes.CDLL = self._functions.yielding if pieces.is_long else self._functions.holding
-        self.top = pieces.given_to(functions.bobbin_tree_draft_update, self.handle, form)
+        self.top = _updated(self._functions, "bobbin_tree_draft_update", self.handle, form, pieces)
         self._has_notes = True
 
     def __del__(self) -> None:
@@ -140,7 +159,7 @@ class NativeContentTree(ContentTree):
             raise _error(TreeStatus.NO_MEMORY)
 
     def __contains__(self, name: bytes) -> bool:
-        return bool(self._functions.holding.bobbin_tree_contains(self._handle, name, len(name)))
+        return bool(self._functions.yielding.bobbin_tree_contains(self._handle, name, len(name)))
 
     def __len__(self) -> int:
         return int(self._functions.holding.bobbin_tree_len(self._handle))
@@ -150,8 +169,7 @@ class NativeContentTree(ContentTree):
         pieces = _in_pieces(changes)
         if pieces is None:
             return
-        functions: ctypes.CDLL = self._functions.yielding if pieces.is_long else self._functions.holding
-        self.top = pieces.given_to(functions.bobbin_tree_update, self._handle, None)
+        self.top = _updated(self._functions, "bobbin_tree_update", self._handle, None, pieces)
 
     def draft(self, on: TreeDraft | None = None) -> NativeTreeDraft:
         """A draft of changes to this tree, or to what an earlier draft of it makes of it."""
@@ -163,7 +181,10 @@ class NativeContentTree(ContentTree):
     def merge(self, draft: TreeDraft) -> None:
         """Become what a draft says. It must stand on this tree as it is: the one below it was merged before."""
         merged = _native(draft)
-        _check(self._functions.holding.bobbin_tree_merge(self._handle, merged.handle))
+        status = self._functions.holding.bobbin_tree_merge(self._handle, merged.handle, _QUICK)
+        if status == _SLOW:
+            status = self._functions.yielding.bobbin_tree_merge(self._handle, merged.handle, _PATIENT)
+        _check(status)
         self.top = merged.top
         merged.note_settled()
 
@@ -171,24 +192,28 @@ class NativeContentTree(ContentTree):
         # A tree whose making failed has no handle at all.
         if getattr(self, "_handle", None) is not None:
             handle, self._handle = self._handle, None
-            self._functions.holding.bobbin_tree_free(handle)
+            self._functions.yielding.bobbin_tree_free(handle)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a tree in C cannot be copied")
 
 
 def load_tree_functions(path: Path) -> TreeFunctions:
-    """The functions of the library in some file. Raises ``LibraryAbsent`` where it is not there or has no trees."""
+    """The functions of the library in some file. Raises ``LibraryAbsent`` where it is not there or has others."""
     if not path.is_file():
         raise LibraryAbsent("it was not built")
     try:
         functions = TreeFunctions(ctypes.PyDLL(str(path)), ctypes.CDLL(str(path)))
-        for library in (functions.holding, functions.yielding):
-            _declare(library)
     except OSError as error:
         raise LibraryAbsent(f"it cannot be loaded: {error}") from None
+    try:
+        version = functions.holding.bobbin_tree_version()
+        for library in (functions.holding, functions.yielding):
+            _declare(library)
     except AttributeError:
-        raise LibraryAbsent("it was built before it had content trees") from None
+        raise LibraryAbsent("it was built without content trees, or before they had a version") from None
+    if version != _VERSION:
+        raise LibraryAbsent(f"its content trees are of version {version}, where {_VERSION} is due")
     return functions
 
 
@@ -203,16 +228,17 @@ def _declare(functions: ctypes.CDLL) -> None:
     pairs = (size, piece, size, ctypes.c_void_p, piece, size, ctypes.c_void_p, ctypes.POINTER(_HASH))
     form = ctypes.POINTER(_Form)
     for name, result, arguments in (
+        ("bobbin_tree_version", ctypes.c_int, ()),
         ("bobbin_tree_is_fast", ctypes.c_int, ()),
         ("bobbin_tree_new", handle, ()),
         ("bobbin_tree_free", None, (handle,)),
         ("bobbin_tree_len", size, (handle,)),
         ("bobbin_tree_contains", ctypes.c_int, (handle, piece, size)),
-        ("bobbin_tree_update", status, (handle, form, *pairs)),
-        ("bobbin_tree_merge", status, (handle, handle)),
+        ("bobbin_tree_update", status, (handle, form, ctypes.c_int, *pairs)),
+        ("bobbin_tree_merge", status, (handle, handle, ctypes.c_int)),
         ("bobbin_tree_draft_new", handle, (handle, handle)),
         ("bobbin_tree_draft_free", None, (handle,)),
-        ("bobbin_tree_draft_update", status, (handle, form, *pairs)),
+        ("bobbin_tree_draft_update", status, (handle, form, ctypes.c_int, *pairs)),
         ("bobbin_tree_draft_settle", status, (handle,)),
         ("bobbin_merkle_root", status, (form, piece, size, *pairs)),
     ):
@@ -251,8 +277,21 @@ class Pieces:
         status = function(
             *before, count, names, len(names), name_lengths, contents, len(contents), content_lengths, ctypes.byref(top)
         )
-        _check(status)
+        if status != _OK:
+            raise _error(TreeStatus(status))
         return top.raw
+
+
+def _updated(
+    functions: TreeFunctions, name: str, handle: int | None, form: ctypes.Structure | None, pieces: Pieces
+) -> bytes:
+    """The hash that an update leads to."""
+    if not pieces.is_long:
+        try:
+            return pieces.given_to(getattr(functions.holding, name), handle, form, _QUICK)
+        except _SlowError:
+            pass
+    return pieces.given_to(getattr(functions.yielding, name), handle, form, _PATIENT)
 
 
 def _in_pieces(changes: Iterable[tuple[bytes, bytes | None]]) -> Pieces | None:
@@ -271,7 +310,7 @@ def _native(draft: TreeDraft) -> NativeTreeDraft:
 
 
 def _check(status: int) -> None:
-    if status != TreeStatus.OK:
+    if status != _OK:
         raise _error(TreeStatus(status))
 
 
@@ -279,6 +318,8 @@ def _error(status: TreeStatus) -> Exception:
     match status:
         case TreeStatus.NO_MEMORY:
             return ResourceError("the C library ran out of memory", retry=True)
+        case TreeStatus.SLOW:
+            return _SlowError()
         case TreeStatus.USED:
             return UsageError("a draft takes its changes once")
         case TreeStatus.STALE:

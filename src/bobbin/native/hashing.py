@@ -39,9 +39,15 @@ class NativeHashing(Hashing):
 
 
 @cache
-def hashing() -> Hashing:
-    """In C; in Python where that is as good, or the only way."""
+def why_plain() -> str | None:
+    """Why the hashes of this process are made in Python, where that is as good, or the only way; None: they are not."""
     try:
-        return NativeHashing() if tree_functions().is_fast else PLAIN
-    except LibraryAbsent:
-        return PLAIN
+        return None if tree_functions().is_fast else "the processor has no instructions for SHA-256 that are used"
+    except LibraryAbsent as absent:
+        return f"the C library cannot be used: {absent.reason}"
+
+
+@cache
+def hashing() -> Hashing:
+    """The best way there is."""
+    return NativeHashing() if why_plain() is None else PLAIN

@@ -46,6 +46,7 @@ class LibraryAbsent(ResourceError):
         super().__init__(
             f"the C library of bobbin is not there ({reason}); install a C compiler and then bobbin again", retry=False
         )
+        self.reason: Final = reason
 
 
 class FfiBytes(ctypes.Structure):

@@ -12,7 +12,7 @@ from bobbin.cluster.identity import node_id_of
 from bobbin.cluster.names import NodeId
 from bobbin.cluster.shard.machine import Shard
 from bobbin.cluster.transactions.names import ShardId
-from bobbin.native.hashing import hashing
+from bobbin.native.hashing import hashing, why_plain
 from bobbin.runtime.cluster_attachment import Host
 from bobbin.runtime.cluster_audit import Audit
 from bobbin.runtime.cluster_certificate import Credentials, public_key
@@ -55,6 +55,7 @@ class ShardNode:
             return lambda: ClusterClient(known(), own=operator, seconds=SECONDS)
 
         self.settings: Final = shard
+        self._log: Final = log
         self.courier: Final = Courier(shard.shard, {one: client_of(who) for one, who in others.items()})
         self.driver: Final = ShardDriver(
             shard,
@@ -93,6 +94,9 @@ class ShardNode:
 
     async def start(self, socket: Path | None = None) -> None:
         """Take part."""
+        reason = why_plain()
+        way = "C" if reason is None else "Python"
+        self._log.info("hashing-chosen", node=self.node.node, shard=self.settings.shard, way=way, reason=reason)
         await self.node.start(socket)
 
     async def stop(self) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Iterable, Iterator
 from functools import cache
 from random import Random
 from zlib import crc32
@@ -5,7 +6,7 @@ from zlib import crc32
 import pytest
 
 from bobbin.cluster.content_tree import EMPTY, ContentTree
-from bobbin.errors import UsageError
+from bobbin.errors import IntegrityError, UsageError
 
 
 def _tree(contents: dict[bytes, bytes]) -> ContentTree:
@@ -40,6 +41,52 @@ def test_what_was_there_and_has_gone_does_not_show() -> None:
     tree.update((name, None) for name in _CONTENTS)
     assert tree.top == EMPTY
     assert len(tree) == 0
+
+
+class _Filled(ContentTree):
+    """Notes how many changes come at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slices: list[int] = []
+
+    def update(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        some = list(changes)
+        self.slices.append(len(some))
+        super().update(some)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "slices"),
+    [
+        ([], []),
+        ([1], [1]),
+        ([0] * 9_999, [9_999]),
+        ([0] * 10_000, [10_000]),
+        ([0] * 20_001, [10_000, 10_000, 1]),
+        ([1 << 20] * 9, [4, 4, 1]),
+        ([1, 5 << 20, 1], [2, 1]),
+        ([None, 5 << 20, None, None], [2, 2]),
+    ],
+)
+def test_a_tree_is_filled_some_at_a_time(lengths: list[int | None], slices: list[int]) -> None:
+    changes = [(b"%d" % number, None if length is None else bytes(length)) for number, length in enumerate(lengths)]
+    tree, expected = _Filled(), ContentTree()
+    tree.fill(iter(changes))
+    expected.update(changes)
+    assert tree.slices == slices
+    assert tree.top == expected.top
+
+
+def test_where_filling_fails_it_stays_half_done() -> None:
+    def changes() -> Iterator[tuple[bytes, bytes | None]]:
+        yield from ((b"%d" % number, b"") for number in range(15_000))
+        raise IntegrityError("the rest is not there")
+
+    tree = ContentTree()
+    with pytest.raises(IntegrityError, match="the rest"):
+        tree.fill(changes())
+    assert len(tree) == 10_000
 
 
 def test_every_content_shows() -> None:

@@ -1,8 +1,9 @@
 import copy
 import ctypes
 import pickle
+import re
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -10,6 +11,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -178,6 +180,71 @@ def test_a_long_update_lets_other_threads_run(changes: list[tuple[bytes, bytes |
     long, short = (yielded, held) if is_long else (held, yielded)
     assert {"draft_update", "update"} <= set(long)
     assert not {"draft_update", "update"} & set(short)
+
+
+@pytest.mark.parametrize(("names", "changed", "is_long"), [(1_000, 1, False), (1_000, 100, True), (1, 300, True)])
+def test_an_update_of_large_buckets_lets_other_threads_run(names: int, changed: int, is_long: bool) -> None:  # noqa: FBT001
+    """It is short as it comes in; what it goes through for every change is not."""
+    held: list[str] = []
+    yielded: list[str] = []
+    recorded: Any = SimpleNamespace(
+        holding=_Recorder(tree_functions().holding, held), yielding=_Recorder(tree_functions().yielding, yielded)
+    )
+    of_one_place = names_of_place(7, 1_000)
+    filled = [(name, b"content") for name in of_one_place[:names]]
+    changes = [(name, b"other") for name in of_one_place[:changed]]
+    with patch.object(native, "tree_functions", lambda: recorded):
+        tree = NativeContentTree()
+    tree.update(filled)
+    yielded.clear()
+    draft = tree.draft()
+    draft.update(changes)
+    assert draft.top == slow_top({**dict(filled), **dict(changes)})
+    tree.update(changes)
+    assert tree.top == draft.top
+    assert {"draft_update", "update"} <= set(held)
+    assert yielded == (["draft_update", "update"] if is_long else [])
+
+
+def test_long_names_are_shared_by_the_drafts_of_a_bucket() -> None:
+    """On each other, and merged one by one; some of the names are new, some change, and some go and come again."""
+    tree, plain = NativeContentTree(), ContentTree()
+    ends = [name for name in names_of_place(7, 2_000) if len(name) == 12]
+    names = [bytes(size) + end for size in (52, 53, 4_000) for end in ends[:200]]
+    assert len({crc32(name) % (1 << 16) for name in names}) == 3
+    for one in (tree, plain):
+        one.update((name, b"content") for name in names[::2])
+    drafts, below = list[TreeDraft](), None
+    for first in range(20):
+        changes: list[tuple[bytes, bytes | None]] = [(name, b"%d" % first) for name in names[first::20]]
+        changes += [(names[first], None), (names[first + 200], None), (names[first + 200], b"again")]
+        below = _draft(tree, changes, below)
+        drafts.append(below)
+        plain.update(changes)
+    assert drafts[-1].top == plain.top
+    for draft in drafts:
+        tree.merge(draft)
+    del drafts, below, draft
+    assert tree.top == plain.top
+    assert [name in tree for name in names] == [name in plain for name in names]
+    for one in (tree, plain):
+        one.update((name, b"last") for name in names)
+    assert tree.top == plain.top
+
+
+def test_filling_takes_some_changes_at_a_time() -> None:
+    tree = NativeContentTree()
+    taken = 0
+
+    def changes() -> Iterator[tuple[bytes, bytes | None]]:
+        nonlocal taken
+        for name in (b"%d" % number for number in range(25_000)):
+            assert taken - len(tree) <= 10_000
+            taken += 1
+            yield name, b"content"
+
+    tree.fill(changes())
+    assert tree.top == slow_top({b"%d" % number: b"content" for number in range(25_000)})
 
 
 def test_a_long_update_on_drafts() -> None:
@@ -394,6 +461,7 @@ def test_the_numbers_of_statuses() -> None:
         (3, "NO_MEMORY"),
         (4, "USED"),
         (5, "STALE"),
+        (6, "SLOW"),
     ]
 
 
@@ -402,7 +470,7 @@ def test_a_status_that_is_not_good_is_an_error(status: TreeStatus) -> None:
     answering: Any = lambda *_: status  # noqa: E731
     with pytest.raises((ResourceError, UsageError)) as raised:
         Pieces([b"a"], [b"1"]).given_to(answering)
-    if status is TreeStatus.NO_MEMORY:
+    if status in {TreeStatus.NO_MEMORY, TreeStatus.SLOW}:
         assert isinstance(raised.value, ResourceError)
         assert raised.value.retry
     else:
@@ -445,8 +513,22 @@ def test_a_file_that_is_no_library(tmp_path: Path) -> None:
 def test_a_library_without_trees() -> None:
     """One that was built before there were trees has not these functions; neither has any other one."""
     other = Path(msgspec._core.__file__)
-    with pytest.raises(LibraryAbsent, match="before it had content trees"):
+    with pytest.raises(LibraryAbsent, match="without content trees"):
         load_tree_functions(other)
+
+
+def test_a_library_of_another_version() -> None:
+    """It was built from older or newer sources: its functions may take other arguments."""
+    declared = re.search(r"define BOBBIN_TREE_VERSION (\d+)", (FOLDER / "content_tree.h").read_text())
+    assert declared is not None
+    version = int(declared[1])
+    assert tree_functions().holding.bobbin_tree_version() == version == native._VERSION
+    with (
+        patch.object(native, "_VERSION", version + 1),
+        pytest.raises(LibraryAbsent, match=f"of version {version}, where {version + 1} is due") as raised,
+    ):
+        load_tree_functions(FOLDER / FILE_NAME)
+    assert raised.value.reason in str(raised.value)
 
 
 def test_a_tree_where_there_is_no_library() -> None:

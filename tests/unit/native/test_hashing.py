@@ -1,5 +1,5 @@
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from threading import Thread
 from types import SimpleNamespace
@@ -10,12 +10,15 @@ import pytest
 
 import bobbin.native.hashing as native
 from bobbin.cluster.chain.hashing import PLAIN
+from bobbin.cluster.chain.ledger import Ledger
 from bobbin.cluster.content_tree import EMPTY
 from bobbin.cluster.operations import CounterAdd, Delete, Put, Transaction
+from bobbin.cluster.settings import ChainConfig
 from bobbin.errors import UsageError
 from bobbin.native.content_tree import NativeContentTree, Pieces, TreeStatus, tree_functions
-from bobbin.native.hashing import NativeHashing, hashing
+from bobbin.native.hashing import NativeHashing, hashing, why_plain
 from bobbin.native.library import LibraryAbsent
+from tests.support.chains import DIMENSION, PlainCodec, put_on
 from tests.vectors.load import load
 
 _ID = bytes(16)
@@ -24,9 +27,11 @@ _ID = bytes(16)
 @pytest.fixture
 def _chosen_anew() -> Iterator[None]:
     """The best way is found out once in a process."""
-    hashing.cache_clear()
+    for found in (why_plain, hashing):
+        found.cache_clear()
     yield
-    hashing.cache_clear()
+    for found in (why_plain, hashing):
+        found.cache_clear()
 
 
 def _puts(count: int) -> list[Put]:
@@ -169,6 +174,29 @@ def test_a_new_tree_is_one_in_c() -> None:
     assert (other.top, len(other)) == (EMPTY, 0)
 
 
+def test_a_ledger_is_restored_some_keys_at_a_time() -> None:
+    """Not all that a shard holds is in memory once more, and no call is as long as the table is large."""
+    ledger, copy = (
+        Ledger(config=ChainConfig(embedding_dimension=DIMENSION), hashing=NativeHashing()) for _ in range(2)
+    )
+    for first in range(0, 4_000, 500):
+        put_on(ledger, *(Put(b"%d" % number, bytes(3_000)) for number in range(first, first + 500)))
+    counts: list[int] = []
+
+    def update(tree: NativeContentTree, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        some = list(changes)
+        counts.append(len(some))
+        original(tree, some)
+
+    original = NativeContentTree.update
+    codec = PlainCodec()
+    with patch.object(NativeContentTree, "update", update):
+        copy.restore(codec, ledger.snapshot(codec))
+    assert copy.state_root == ledger.state_root
+    assert sum(counts) == 4_000
+    assert len(counts) == 3
+
+
 @pytest.mark.usefixtures("_chosen_anew")
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_it_is_in_c_where_the_processor_has_the_instructions(is_fast: bool) -> None:  # noqa: FBT001
@@ -177,12 +205,15 @@ def test_it_is_in_c_where_the_processor_has_the_instructions(is_fast: bool) -> N
         assert hashing() is hashing()
         assert isinstance(hashing(), NativeHashing) is is_fast
         assert (hashing() is PLAIN) is not is_fast
+        reason = why_plain()
+        assert reason is None if is_fast else reason is not None and "no instructions" in reason
 
 
 @pytest.mark.usefixtures("_chosen_anew")
 def test_without_the_library_it_is_in_python() -> None:
     with patch.object(native, "tree_functions", side_effect=LibraryAbsent("a test")):
         assert hashing() is PLAIN
+        assert why_plain() == "the C library cannot be used: a test"
         with pytest.raises(LibraryAbsent, match="a test"):
             NativeHashing()
 
@@ -190,6 +221,7 @@ def test_without_the_library_it_is_in_python() -> None:
 @pytest.mark.usefixtures("_chosen_anew")
 def test_on_this_machine() -> None:
     assert isinstance(hashing(), NativeHashing) is tree_functions().is_fast
+    assert (why_plain() is None) is tree_functions().is_fast
 
 
 def test_several_threads_at_once() -> None:

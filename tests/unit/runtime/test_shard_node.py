@@ -1,9 +1,11 @@
 """Nodes of shards, put together: real sockets, real disks."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -297,6 +299,19 @@ def test_a_promised_part_is_ended_by_hand_where_its_coordinator_is_silent(
 
 def _resolve(tx: TxId) -> Callable[[int], ChainResolve]:
     return lambda number: ChainResolve(number, tx, commits=False, reason="its coordinator burnt down")
+
+
+@pytest.mark.parametrize(("reason", "way"), [(None, "C"), ("the C library cannot be used: a test", "Python")])
+def test_the_log_of_a_node_says_how_it_hashes(tmp_path: Path, reason: str | None, way: str) -> None:
+    """A library that is there and of no use would otherwise go unnoticed, at half the speed."""
+
+    async def story(made: Shards, _: Asker) -> None:
+        said = [json.loads(line) for seats in made.seats for seat in seats for line in seat.log.getvalue().splitlines()]
+        chosen = [one for one in said if one["event"] == "hashing-chosen"]
+        assert [(one["shard"], one["way"], one["reason"]) for one in chosen] == [(0, way, reason), (1, way, reason)]
+
+    with patch("bobbin.runtime.shard_node.why_plain", lambda: reason):
+        _run(tmp_path, story, nodes=1, shards=2)
 
 
 @pytest.mark.slow

@@ -448,7 +448,7 @@ class Ledger:
             keep_bytes=self._keep_bytes,
         )
         tree = self._hashing.new_tree()
-        tree.update((key, content_of(key, held)) for key, held in versions.contents())
+        tree.fill((key, content_of(key, held)) for key, held in versions.contents())
         if tree.top != (found.blocks[-1].block.header.state_root if found.blocks else ZERO):
             raise IntegrityError("the keys of the snapshot do not make the state root of its last block")
         history, vectors = History(), BlockVectors(self._dimension)
