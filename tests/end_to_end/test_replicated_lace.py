@@ -75,6 +75,31 @@ def _acknowledged(ledger: Path, enough: int) -> int:
 
 
 @pytest.mark.slow
+def test_snapshots_are_written_while_records_come(tmp_path: Path) -> None:
+    """Each of them is of one moment, and takes long enough that more is stored before it ends."""
+    bundle = tmp_path / "records.bundle"
+    bundle.write_bytes(b"".join(plex(number).raw for number in range(12_000)))
+    with replicated_lace(tmp_path / "lace", threshold=3) as lace:
+        assert bobbin("import", lace.folders[0], bundle).code == 0
+        bundle.write_bytes(b"".join(plex(number).raw for number in range(12_000, 24_000)))
+        with subprocess.Popen(
+            [*COMMAND, "import", str(lace.folders[0]), str(bundle)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        ) as importing:
+            while importing.poll() is None:
+                for folder in lace.folders:
+                    bobbin("cluster", "snapshot", folder / "cluster")
+            assert importing.stderr is not None
+            assert (importing.returncode, importing.stderr.read()) == (0, b"")
+        held = lace.settled()
+        assert len(held[0]) == 24_000
+        assert held[0] == held[1] == held[2]
+        assert [lace.stop(folder) for folder in lace.folders] == [0, 0, 0]
+
+
+@pytest.mark.slow
 def test_commands_go_through_the_node_and_readings_say_when_they_are_old(tmp_path: Path) -> None:
     with replicated_lace(tmp_path / "lace") as lace:
         first, second, third = lace.folders

@@ -226,6 +226,7 @@ class LaceCapture:
         self._moment: Final = moment
 
     def __len__(self) -> int:
+        self._moment.require_open()
         connection = self._moment.connection
         kept = sum(1 for _ in self._kept())
         rows: int = connection.execute(_COUNTS).get

@@ -43,14 +43,18 @@ class NotHereYet(ResourceError):
     """It is committed and will not be lost; the store of this node has not got so far in time."""
 
     def __init__(self) -> None:
-        super().__init__("it is committed, and this node has not done it yet; read again in a while", retry=True)
+        super().__init__(
+            "it is committed, and the store of this node does not have it yet: it will, when the node runs and has "
+            "caught up with the others",
+            retry=True,
+        )
 
 
 class NotTaken(ResourceError):
     """Nobody who leads could be reached in time, or nobody leads. Nothing was done, or not all."""
 
     def __init__(self, why: str, *, is_part: bool = False) -> None:
-        taken = "taken a part of this and no more" if is_part else "taken nothing"
+        taken = "taken a part of this and no more" if is_part else "not taken this"
         super().__init__(f"the replicated lace has {taken}, since {why}", retry=True)
         self.why: Final = why
 

@@ -7,7 +7,7 @@ import pytest
 
 from bobbin.cluster.composite import Placed
 from bobbin.cluster.names import Index, Term
-from bobbin.errors import IntegrityError
+from bobbin.errors import IntegrityError, UsageError
 from bobbin.records.record import read_trusted
 from bobbin.runtime import replicated_commands as wire
 from bobbin.runtime.replicated_commands import (
@@ -29,6 +29,7 @@ from bobbin.runtime.replicated_commands import (
 from bobbin.runtime.replicated_machine import LaceMachine, build
 from bobbin.store.base import Outcome
 from bobbin.store.sqlite import open_store
+from bobbin.wire.cluster import snapshot_stream
 from tests.conformance.samples import plex, sealed
 
 YES, NO = Truth(value=True), Truth(value=False)
@@ -238,6 +239,22 @@ def test_a_snapshot_is_of_one_moment_and_builds_the_same(machine: LaceMachine, t
     assert other.store.have(sealed(1).hash)
     assert not other.store.have(plex(7).hash), "the answer to that command is known"
     other.close()
+
+
+def test_a_snapshot_is_written_while_the_lace_goes_on(machine: LaceMachine, tmp_path: Path) -> None:
+    """A capture that has been read to its end has let go of its moment, and cannot be asked any more."""
+    machine.apply(placed(*HISTORY), len(HISTORY))
+    before = machine.state
+    capture = machine.capture()
+    pieces = []
+    for number, piece in enumerate(snapshot_stream.encode(capture)):
+        do(machine, put(50 + number, 50 + number), first=40 + number)
+        pieces.append(piece)
+    do(machine, put(90, 90), first=90)
+    build(tmp_path / "b.db", snapshot_stream.decode(pieces), before.applied, now=lambda: 0)
+    assert make(tmp_path / "c.db").take_over(tmp_path / "b.db") == before
+    with pytest.raises(UsageError, match="closed"):
+        len(capture)
 
 
 def test_a_snapshot_that_is_not_beyond_the_store_is_not_taken_over(machine: LaceMachine, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ _UNKNOWN = OutcomeUnknown("time is up")
 @pytest.mark.parametrize(
     ("outcomes", "expected", "words"),
     [
-        ((_TAKEN, _TAKEN), NotTaken, "has taken nothing, since no"),
+        ((_TAKEN, _TAKEN), NotTaken, "has not taken this, since no"),
         ((None, _TAKEN), NotTaken, "has taken a part of this and no more"),
         ((_TAKEN, None), NotTaken, "has taken a part of this and no more"),
         ((None, _TAKEN, _UNKNOWN), OutcomeUnknown, "time is up"),

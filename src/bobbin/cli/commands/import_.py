@@ -14,6 +14,7 @@ from bobbin.cli.output import Output, encode
 from bobbin.cli.progress import CountingReader, progress
 from bobbin.cli.sources import ProblemPrinter, check_files, check_outside, choose_workers, open_source
 from bobbin.cli.text import count_text, printable, size_text
+from bobbin.errors import ResourceError
 
 if TYPE_CHECKING:
     from bobbin.lace import Lace
@@ -68,24 +69,35 @@ def import_(
 def _import_file(
     lace: "Lace", file: str, form: FormChoice, workers: int | None, out: Output, ledger: BinaryIO | None
 ) -> "Ingested":
+    stored = 0
     with open_source(file) as source, progress(f"import {file}", "bytes") as meter:
         printer = ProblemPrinter(out, meter)
 
         def acknowledged(so_far: "Ingested") -> None:
+            nonlocal stored
+            stored = so_far.stored
             if ledger is not None:
                 counts = {field: getattr(so_far, field) for field in (*_COUNTS, "durable_offset")}
                 ledger.write(encode({"source": source.name, **counts}) + b"\n")
                 ledger.flush()
             printer.flush()
 
-        total = lace.import_(
-            cast(BinaryIO, CountingReader(source.stream, source.size, meter)),
-            source=source.name,
-            form=chosen_form(form),
-            workers=choose_workers(workers, source.size),
-            report=printer.report,
-            acknowledge=acknowledged,
-        )
+        try:
+            total = lace.import_(
+                cast(BinaryIO, CountingReader(source.stream, source.size, meter)),
+                source=source.name,
+                form=chosen_form(form),
+                workers=choose_workers(workers, source.size),
+                report=printer.report,
+                acknowledge=acknowledged,
+            )
+        except (ResourceError, KeyboardInterrupt):
+            if stored:
+                out.warn(
+                    f"{count_text(stored, 'record')} of {printable(source.name)} had been stored, perhaps more; import "
+                    "it again: what is there counts as duplicate"
+                )
+            raise
         printer.flush()
         return total
 

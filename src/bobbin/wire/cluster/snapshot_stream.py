@@ -32,7 +32,9 @@ _LENGTH: Final = Layout("<I")
 
 def encode(capture: Capture) -> Iterator[bytes]:
     """The stream of a captured state, in pieces."""
-    pieces = [_HEAD.pack(MAGIC, VERSION, len(capture))]
+    # Asked once: a capture that is read to its end has let go of its moment, and would tell of another one.
+    announced = len(capture)
+    pieces = [_HEAD.pack(MAGIC, VERSION, announced)]
     held = _HEAD.size
     count = 0
     for entry in capture:
@@ -44,7 +46,7 @@ def encode(capture: Capture) -> Iterator[bytes]:
         if held >= PIECE_BYTES:
             yield b"".join(pieces)
             pieces, held = [], 0
-    assert count == len(capture), "a capture has as many entries as it says"
+    assert count == announced, "a capture has as many entries as it says"
     if pieces:
         yield b"".join(pieces)
 

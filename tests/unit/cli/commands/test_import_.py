@@ -1,12 +1,19 @@
 """``bobbin import``."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bobbin.records import jsonl
+from bobbin.records.record import Record
+from bobbin.runtime.ingest import BATCH_RECORDS_MAX
+from bobbin.store.base import Put, StoreError
 from bobbin.store.sqlite import config, opening
+from bobbin.store.sqlite.store import SqliteStore
+from tests.conformance.samples import plex
 from tests.unit.cli.command_line import PLEX_1, Cli
 from tests.unit.cli.damaged import damage, sealed, write_damaged
 
@@ -183,3 +190,30 @@ def test_names_are_shown_with_escapes(cli: Cli, tmp_path: Path) -> None:
     answer = cli("import", folder, "-", stdin=b"rubbish")
     assert "\x1b" not in answer.text + answer.err
     assert "a\\x1b[2J[/b].lace" in answer.text
+
+
+@pytest.mark.parametrize("error", [StoreError("another process holds it", retry=True), KeyboardInterrupt()])
+def test_what_was_stored_before_it_ended_is_said(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException
+) -> None:
+    path = tmp_path / "x.bundle"
+    path.write_bytes(b"".join(plex(number).raw for number in range(BATCH_RECORDS_MAX + 1)))
+    real, calls = SqliteStore.put_records, 0
+
+    def put_records(self: SqliteStore, records: list[Record], **more: Any) -> list[Put]:  # noqa: ANN401 -- as it was
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise error
+        return real(self, records, **more)
+
+    monkeypatch.setattr(SqliteStore, "put_records", put_records)
+    ended = cli("import", folder, path)
+    assert ended.code != 0
+    told = re.search(r"([\d,]+) records of (\S+) had been stored", ended.err)
+    assert told is not None, ended.err
+    stored = int(told[1].replace(",", ""))
+    assert 0 < stored <= BATCH_RECORDS_MAX
+    monkeypatch.undo()
+    again = cli("import", folder, path, "--json").json
+    assert (again["stored"], again["duplicate"]) == (BATCH_RECORDS_MAX + 1 - stored, stored)
