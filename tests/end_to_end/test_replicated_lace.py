@@ -90,7 +90,9 @@ def test_snapshots_are_written_while_records_come(tmp_path: Path) -> None:
         ) as importing:
             while importing.poll() is None:
                 for folder in lace.folders:
-                    bobbin("cluster", "snapshot", folder / "cluster")
+                    asked = bobbin("cluster", "snapshot", folder / "cluster")
+                    # It may have nothing new to write.
+                    assert asked.code in (0, 1), asked.err
             assert importing.stderr is not None
             assert (importing.returncode, importing.stderr.read()) == (0, b"")
         held = lace.settled()

@@ -381,17 +381,10 @@ class Client:
 
         def arrive() -> None:
             if not world.ask(shard, make, answer):
-                world.carry(lambda: self._hear_nobody(wanted))
+                world.carry(_once(lambda: self._hear_nobody(wanted)))
 
         def answer(said: Answer) -> None:
-            is_new = [True]
-
-            def hear() -> None:
-                if is_new[0]:
-                    is_new[0] = False
-                    self._hear(wanted, said)
-
-            world.carry(hear)
+            world.carry(_once(lambda: self._hear(wanted, said)))
 
         wanted.requests += max(world.carry(arrive), 1)
         world.timeline.after(TIMEOUT_MS * MILLISECOND_NS, lambda: self._send() if self._token == token else None)
@@ -444,3 +437,16 @@ class Client:
         self.current = None
         self._token += 1
         self._world.ended(wanted)
+
+
+def _once(hear: Callable[[], None]) -> Callable[[], None]:
+    """For what may come doubled: it counts once."""
+    is_new = True
+
+    def hear_once() -> None:
+        nonlocal is_new
+        if is_new:
+            is_new = False
+            hear()
+
+    return hear_once

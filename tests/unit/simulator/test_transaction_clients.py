@@ -190,6 +190,20 @@ def test_that_it_is_busy_is_about_one_request() -> None:
     assert wanted.attempts == 2
 
 
+def test_that_nobody_took_a_request_counts_once_however_often_it_is_heard() -> None:
+    """The other copy of the request may still come to something."""
+    shards = Shards()
+    shards.copies = 2
+    shards.answers = [None, Ended.BUSY, None, Ended.COMMITTED]
+    wanted = acted(shards, "pair")
+    assert wanted.requests == 2 * wanted.attempts
+    assert wanted.status is Status.REFUSED, "both copies of the first attempt came to nothing"
+    shards = Shards()
+    shards.copies = 3
+    shards.answers = [None, Ended.BUSY, Ended.COMMITTED]
+    assert acted(shards, "pair").status is Status.COMMITTED
+
+
 def test_forgotten_is_neither() -> None:
     shards = Shards()
     shards.answers = [Ended.FORGOTTEN] * ATTEMPTS_MAX
