@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
+from bobbin.cli.cluster_asking import set_of
 from bobbin.cli.output import Output
 from bobbin.errors import ResourceError, UsageError
 
@@ -38,10 +39,12 @@ def ask(
     Raises ``NoMajority`` where it is not answered since too few nodes of a shard are there.
     """
     from bobbin.cli.cluster_majority import explained
-    from bobbin.config.shards import read_set
+    from bobbin.config.shards import is_set, read_set
     from bobbin.runtime.cluster_client import ClusterClient
     from bobbin.runtime.tensor_chain import TensorChain
 
+    if not is_set(folder) and is_set(machine := set_of(folder)):
+        raise UsageError(f"{folder} is of one shard alone; ask the whole set, in {machine}")
     found = read_set(folder)
 
     async def run() -> T:
@@ -49,7 +52,7 @@ def ask(
             ClusterClient(read.known, own=read.operator, socket=read.layout.socket, here=read.node, seconds=seconds)
             for read in found
         ]
-        async with TensorChain(clients, seconds=seconds) as chain:
+        async with TensorChain(clients, seconds=seconds, explains=False) as chain:
             try:
                 return await question(chain, found)
             except ResourceError as error:
@@ -60,12 +63,22 @@ def ask(
     return asyncio.run(run())
 
 
+def key_of(text: str) -> bytes:
+    """A key, as a transaction takes it."""
+    from bobbin.cluster.operations import KEY_BYTES_MAX
+
+    key = text.encode()
+    if not 0 < len(key) <= KEY_BYTES_MAX:
+        raise UsageError(f"a key has 1 to {KEY_BYTES_MAX:,} bytes, not {len(key):,}")
+    return key
+
+
 def pair(text: str, option: str) -> tuple[bytes, bytes]:
     """KEY=VALUE, cut at the first equals sign."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UsageError(f"{option} takes KEY=VALUE, not {text[:80]!r}")
-    return key.encode(), value.encode()
+    return key_of(key), value.encode()
 
 
 def transaction_id(text: str) -> bytes:

@@ -62,16 +62,56 @@ def ask_keys(
     folder: Path,
     question: "Callable[[ClusterClient, NodeFolder], Awaitable[T]]",
     *,
-    instead: str,
+    instead: "Callable[[Path], str]",
+    writes: bool = False,
     seconds: float = SECONDS,
     needs_majority: bool = True,
 ) -> T:
-    """As ``ask``, about keys. A set of shards keeps its own in chains; ``instead`` is what asks for those."""
+    """As ``ask``, about keys. A set of shards keeps its own in chains; ``instead`` is what asks a set for those.
+
+    With ``writes``, a node of a shard and one of a replicated lace refuse, too: what is written there would be in a
+    table beside the chain, or the lace, where nobody looks for it.
+    """
+    from bobbin.config.replicated import lace_of
     from bobbin.config.shards import is_set
 
     if is_set(folder):
-        raise UsageError(f"{folder} is of a set of shards, which keeps its keys in a chain: bobbin chain {instead}")
+        raise UsageError(
+            f"{folder} is of a set of shards, which keeps its keys in a chain: bobbin chain {instead(folder)}"
+        )
+    if writes and is_of_set(folder):
+        raise UsageError(
+            f"{folder} is of a shard of a set, which keeps its keys in a chain: bobbin chain {instead(set_of(folder))}"
+        )
+    if writes and (lace := lace_of(folder)) is not None:
+        raise UsageError(f"{folder} is of a replicated lace, which keeps records and no keys: bobbin put {lace}")
     return ask(folder, question, seconds=seconds, needs_majority=needs_majority)
+
+
+def is_of_set(folder: Path) -> bool:
+    """Whether a folder is of a set of shards: that of a machine, or in it that of a node of a shard."""
+    from bobbin.config.cluster import read_folder
+    from bobbin.config.shards import is_set
+
+    return is_set(folder) or read_folder(folder).shard is not None
+
+
+def set_of(shard: Path) -> Path:
+    """The folder of a machine, by that of a node of a shard in it."""
+    return shard.parent if shard.name not in {"", ".."} else shard.resolve().parent
+
+
+def refuse_set(folder: Path) -> None:
+    """Refuse what has another machine take part in a set of shards.
+
+    A node that joined one shard alone would be of no use: a machine has a node of each shard, and the settings of a
+    shard in the folder of each.
+    """
+    if is_of_set(folder):
+        raise UsageError(
+            f"{folder} is of a set of shards, whose machines are those that it was made with: none can join, or take "
+            "the place of another, so far"
+        )
 
 
 def find_node(text: str, directory: "Directory") -> "NodeId":

@@ -73,8 +73,8 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _report_typer(as_json: bool, error: typer.TyperException) -> int:
-    # The library below says first which of its checks it was.
-    message = error.format_message().replace(": Value error, ", ": ")
+    # The library below says first which of its checks it was, and lists what may be chosen on lines of their own.
+    message = error.format_message().replace(": Value error, ", ": ").replace("\n\t", " ")
     if message:
         context = getattr(error, "ctx", None)
         option = getattr(error, "option_name", None)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from bobbin.config.layout import Layout
 from bobbin.config.peers import certificate_text
 from bobbin.config.reload import Loaded, Reloader
+from bobbin.config.replicated import is_replicated
 from bobbin.errors import BobbinError, UsageError
 from bobbin.runtime.admin import Admin
 from bobbin.runtime.node import Listen, Node
@@ -134,6 +135,7 @@ class NodeProcess:
         loaded = reloader.loaded
         settings = loaded.config.settings
         layout = Layout(lace.path)
+        self._layout: Final = layout
         self._reloader: Final = reloader
         self._log: Final = log
         self._tell: Final = tell
@@ -286,9 +288,14 @@ class NodeProcess:
         self._tell("started", values)
         self._log.info("node-ready", **{name: values[name] for name in ("certificate", "socket", "metrics", "process")})
         if key is None:
-            self._log.warning("no-key", detail="there is no key to prove anything with; `bobbin key new` makes one")
+            self._log.warning("no-key", detail=f"there is no key to prove anything with; {self._advice_of_key()}")
         if self._node.addresses and not len(self._node.roster) and self._node.roster.anonymous is None:
             self._log.warning("nobody-known", detail="every link is turned away; `bobbin peers add` makes peers known")
+
+    def _advice_of_key(self) -> str:
+        if is_replicated(self._layout):
+            return "`bobbin key new DIR --from FILE` keeps the one that the other nodes of the lace have"
+        return "`bobbin key new` makes one"
 
     def _shown_certificate(self) -> str | None:
         shows = any(address.scheme in _ENCRYPTED for address in self._node.addresses)

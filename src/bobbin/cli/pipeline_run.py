@@ -75,14 +75,24 @@ def running(title: str, *, master: str, memory: str | None, debug: bool, as_json
     try:
         with ExitStack() as stack:
             stack.enter_context(explained(title))
-            with silence(meter, "starting Spark …"):
+            with _traced(debug), silence(meter, "starting Spark …"):
                 opened = stack.enter_context(session(master=master, memory=memory, application=title, debug=debug))
+            # What failed is asked of Java, so it is read before the session ends.
+            stack.enter_context(_traced(debug))
+            stack.enter_context(explained(title))
             watch = stack.enter_context(watched(opened, meter))
             meter.words = lambda: watch.step
             yield Running(opened, watch.begin)
+    finally:
+        meter.close()
+
+
+@contextmanager
+def _traced(debug: bool) -> Iterator[None]:
+    """With ``debug``, show where an error came from."""
+    try:
+        yield
     except BobbinError:
         if debug:
             say(printable(traceback.format_exc(), keep="\n"))
         raise
-    finally:
-        meter.close()

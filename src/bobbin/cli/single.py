@@ -4,12 +4,17 @@ Somebody who names two policies means something by both, and a command that used
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from typer import Context
+
+_ORDER: Final = "bobbin.order"
+"""The names of the options that were given, one after the other."""
 
 
 class SingleValued(TyperCommand):
@@ -23,4 +28,16 @@ class SingleValued(TyperCommand):
             takes_one = not getattr(param, "is_flag", False) and not getattr(param, "multiple", False)
             if takes_one and given[id(param)] > 1:
                 ctx.fail(f"{max(param.opts, key=len)} is given {given[id(param)]} times, and takes one value")
+        ctx.meta[_ORDER] = [param.name for param in order]
         return super().parse_args(ctx, args)
+
+
+def in_order(ctx: "Context", given: "Mapping[str, Sequence[str]]") -> "Iterator[tuple[str, str]]":
+    """The values of options that may be repeated, each with the name of its option, in the order they were typed in.
+
+    Values come option by option, as if all of one kind had stood together.
+    """
+    values = {name: iter(some) for name, some in given.items()}
+    for name in ctx.meta[_ORDER]:
+        if name in values:
+            yield name, next(values[name])

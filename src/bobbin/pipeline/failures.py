@@ -125,8 +125,10 @@ def _text(error: Exception) -> str:
     """All that Spark says: its message, its trace, and the causes."""
     try:
         parts = [str(error)]
-    except (Py4JError, Py4JNetworkError, OSError):  # the message is asked for in Java, which may be gone
-        parts = [str(error.args[0]) if error.args else ""]
+    except (Py4JError, Py4JNetworkError, OSError, AssertionError):
+        # The message is asked for in Java, which may be gone; of a session that has ended PySpark asserts that it has
+        # not. What was copied when the error was made is there still.
+        parts = [getattr(error, "_desc", None) or (str(error.args[0]) if error.args else "")]
     cause: object = error
     while cause is not None:
         parts.append(getattr(cause, "_stackTrace", None) or "")

@@ -110,6 +110,7 @@ def test_a_bug_shows_its_traceback_and_says_what_it_is(
         (["list", "x", "//u//", "--limit", "many"], "limit"),
         (["list", "x", "//u//", "--nonsense"], "No such option"),
         (["sync", "x", "y", "--strategy", "z"], "Invalid value for '--strategy': 'z' is not one of"),
+        (["tangle", "new", "x"], "Missing argument 'account|feed|thread'. Choose from: account, feed, thread\n"),
         (["key"], ""),
         ([], ""),
     ],

@@ -19,6 +19,7 @@ from bobbin.cli.output import Json
 from bobbin.config.layout import Layout
 from bobbin.config.node import CertificateFiles, NodeConfig, Overrides
 from bobbin.config.reload import Origin, Reloader, load
+from bobbin.config.replicated import create_nodes, prepare_node
 from bobbin.errors import UsageError
 from bobbin.lace import Lace
 from bobbin.runtime.admin import AdminError
@@ -165,7 +166,17 @@ def test_without_key_and_peers_the_log_warns(tmp_path: Path) -> None:
     scene.run()
     assert scene.told.last("started")["verifier"] is None
     assert '"event":"no-key"' in scene.log.getvalue()
+    assert "`bobbin key new` makes one" in scene.log.getvalue()
     assert '"event":"nobody-known"' in scene.log.getvalue()
+
+
+def test_a_node_of_a_replicated_lace_is_told_to_keep_the_key_of_the_others(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "hall")
+    create_nodes([prepare_node(layout.folder, listen="tls:127.0.0.1:1")], preset="lan")
+    Lace.create(layout.folder).close()
+    scene = _Scene(layout.folder, _HERE)
+    scene.run()
+    assert "`bobbin key new DIR --from FILE` keeps the one" in scene.log.getvalue()
 
 
 def test_a_key_by_name(elsewhere: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from bobbin.errors import BobbinError, IntegrityError, ProgramError, ResourceError, UsageError
@@ -114,6 +115,18 @@ def test_an_error_of_ours_in_a_worker_stays_in_its_family(spark: "SparkSession")
     with pytest.raises(IntegrityError) as direct:
         validate(b"no record at all")
     assert str(error) == f"ingest: {direct.value}"
+
+
+def test_an_error_can_be_read_after_the_session_has_ended(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PySparkException) as caught:
+        spark.range(4).mapInArrow(_validate, "id long").collect()
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    error = explanation(caught.value, "ingest")
+    assert type(error) is IntegrityError
+    _check_paragraph(str(error))
 
 
 def test_damage_of_a_store_that_a_worker_finds_is_damage(spark: "SparkSession") -> None:

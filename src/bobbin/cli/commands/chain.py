@@ -1,20 +1,23 @@
 """``bobbin chain …``: transactions on a set of shards, and the chains of blocks that they leave."""
 
-import base64
+import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bobbin.cli.chain_asking import SECONDS, Seconds, SetDir, ask, head, pair, shown, transaction_id
+from bobbin.cli.chain_asking import SECONDS, Seconds, SetDir, ask, head, key_of, pair, shown, transaction_id
+from bobbin.cli.chain_text import held, name_of, value_of, words_of
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Json, Output, not_found, refused
-from bobbin.errors import UsageError
+from bobbin.cli.single import in_order
+from bobbin.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
     from bobbin.cluster.chain.block import Block
+    from bobbin.cluster.chain.versions import Item
     from bobbin.cluster.operations import Operation
     from bobbin.config.cluster import NodeFolder
     from bobbin.runtime.tensor_chain import Result, TensorChain, Workspace
@@ -38,6 +41,7 @@ class ResolvedAs(StrEnum):
 
 
 def chain_tx(
+    context: typer.Context,
     folder: SetDir,
     get: Annotated[
         list[str] | None, typer.Option("--get", metavar="KEY", help="Read a key in it.", show_default=False)
@@ -62,11 +66,12 @@ def chain_tx(
 ) -> ExitCode:
     """Do one transaction: everything or nothing, over whatever shards its keys are on.
 
-    Options may be repeated. What is read, and what --if asks, is true at the moment at which the rest is done; if
-    somebody else was faster, it is all tried again. Ends with 1 where an --if does not hold, and nothing is done then;
-    and where --add meets something that is no number: that key is left as it is, which is said, and the rest is done.
-    What --put writes is text, also where it looks like a number. The height of its block is told where it wrote on one
-    shard; over several shards it has one on each, which `bobbin chain history` shows.
+    Options may be repeated; what writes is done in the order of the line. What is read, and what --if asks, is true at
+    the moment at which the rest is done; if somebody else was faster, it is all tried again. Ends with 1 where an --if
+    does not hold, and nothing is done then; and where --add meets something that is no number: that key is left as it
+    is, which is said, and the rest is done. What --put writes is text, also where it looks like a number. The height of
+    its block is told where it wrote on one shard; over several shards it has one on each, which `bobbin chain history`
+    shows.
 
     Example: bobbin chain tx try/n1 --if alice=10 --put alice=7 --put bob=3
     """
@@ -74,13 +79,14 @@ def chain_tx(
     from bobbin.runtime.tensor_chain import TransactionFailed
 
     out = Output(as_json=as_json)
-    keys = [text.encode() for text in get or []]
+    keys = [key_of(text) for text in get or []]
     wanted = [pair(text, "--if") for text in require or []]
-    operations = _operations(put or [], add or [], delete or [])
+    written = in_order(context, {"put": put or [], "add": add or [], "delete": delete or []})
+    operations = [_operation(option, text) for option, text in written]
     if not keys and not wanted and not operations:
         raise UsageError("there is nothing to do; see --get, --if, --put, --add and --delete")
 
-    async def run(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> "tuple[dict[bytes, bytes | None], Result]":
+    async def run(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> "tuple[dict[bytes, Item | None], Result]":
         return await _tried(chain, keys, wanted, operations)
 
     try:
@@ -93,10 +99,10 @@ def chain_tx(
         "tx": result.tx.hex(),
         # Over several shards it is decided before its parts stand in blocks, at a height of each shard's own.
         **({"height": result.height} if result.height else {}),
-        "read": {_name(key): _value(data) for key, data in found.items()},
-        "refusals": [{"key": _name(affected_key(one)), "reason": reason} for one, reason in result.refusals],
+        "read": {name_of(key): held(item) for key, item in found.items()},
+        "refusals": [{"key": name_of(affected_key(one)), "reason": reason} for one, reason in result.refusals],
     }
-    lines = [f"{shown(key)}  {'(nothing)' if data is None else shown(data)}" for key, data in found.items()]
+    lines = [f"{shown(key)}  {'(nothing)' if item is None else words_of(item)}" for key, item in found.items()]
     if operations:
         where = f" at height {result.height:,}" if result.height else ""
         lines.append(f"committed {result.tx.hex()}{where}")
@@ -115,7 +121,7 @@ async def _tried(
     keys: list[bytes],
     wanted: list[tuple[bytes, bytes]],
     operations: "list[Operation]",
-) -> "tuple[dict[bytes, bytes | None], Result]":
+) -> "tuple[dict[bytes, Item | None], Result]":
     """Once, and again with fresh reads while somebody else is faster."""
     from bobbin.cluster.transactions.phases import Ended
     from bobbin.runtime.tensor_chain import TRIES_MAX, TransactionFailed
@@ -139,28 +145,45 @@ async def _prepared(
     keys: list[bytes],
     wanted: list[tuple[bytes, bytes]],
     operations: "list[Operation]",
-) -> dict[bytes, bytes | None]:
+) -> "dict[bytes, Item | None]":
+    from bobbin.cluster.operations import affected_key
+
     for key, value in wanted:
         held = await workspace.get(key)
         if (held or b"") != value:
             raise _NotSo(f"{shown(key)} holds {'nothing' if held is None else shown(held)}, not {shown(value)!r}")
-    found = {key: await workspace.get(key) for key in keys}
+    found = {key: await _look(workspace, key) for key in keys}
     for operation in operations:
-        await workspace.do(operation)
+        try:
+            await workspace.do(operation)
+        except UsageError as error:
+            raise UsageError(f"{shown(affected_key(operation))}: {error}") from error
     return found
 
 
-def _operations(put: list[str], add: list[str], delete: list[str]) -> "list[Operation]":
+def _operation(option: str, text: str) -> "Operation":
     from bobbin.cluster.operations import CounterAdd, Delete, Put
 
-    operations: list[Operation] = [Put(*pair(text, "--put")) for text in put]
-    for text in add:
-        key, amount = pair(text, "--add")
-        try:
-            operations.append(CounterAdd(key, int(amount)))
-        except ValueError as error:
-            raise UsageError(f"--add takes KEY=N with a whole number, not {text[:80]!r}") from error
-    return [*operations, *(Delete(text.encode()) for text in delete)]
+    if option == "put":
+        return Put(*pair(text, "--put"))
+    if option == "delete":
+        return Delete(key_of(text))
+    key, amount = pair(text, "--add")
+    try:
+        return CounterAdd(key, int(amount))
+    except ValueError as error:
+        raise UsageError(f"--add takes KEY=N with a whole number, not {text[:80]!r}") from error
+
+
+async def _look(workspace: "Workspace", key: bytes) -> "Item | None":
+    """What a key holds: bytes, a number or a set in its own place, else a vector or a node of a graph beside it."""
+    from bobbin.cluster.geometry import Embedding
+    from bobbin.cluster.operations import Embed, NodeCreate, Put
+
+    for like in (Put(key, b""), Embed(key, Embedding.zero(1)), NodeCreate(key, "")):
+        if (found := await workspace.read(like)) is not None:
+            return found
+    return None
 
 
 def chain_get(
@@ -171,20 +194,20 @@ def chain_get(
 ) -> ExitCode:
     """Read keys, all at one moment.
 
-    Ends with 1 where one of them is not there.
+    A set is shown with its members; of a vector it is said that there is one. Ends with 1 where a key is not there.
 
     Example: bobbin chain get try/n1 alice bob
     """
     out = Output(as_json=as_json)
-    wanted = [key.encode() for key in keys]
+    wanted = [key_of(key) for key in keys]
 
-    async def read(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> dict[bytes, bytes | None]:
+    async def read(chain: "TensorChain", _: "tuple[NodeFolder, ...]") -> "dict[bytes, Item | None]":
         return (await _tried(chain, wanted, [], []))[0]
 
     found = ask(folder, read, seconds=seconds)
-    lines = [f"{shown(key)}  {shown(data)}" for key, data in found.items() if data is not None]
-    out.result({_name(key): _value(data) for key, data in found.items()}, *lines)
-    missing = [shown(key) for key, data in found.items() if data is None]
+    lines = [f"{shown(key)}  {words_of(item)}" for key, item in found.items() if item is not None]
+    out.result({name_of(key): held(item) for key, item in found.items()}, *lines)
+    missing = [shown(key) for key, item in found.items() if item is None]
     return ExitCode.OK if not missing else not_found(out, f"nothing is there: {', '.join(missing)}")
 
 
@@ -221,7 +244,7 @@ def chain_history(
                 "timestamp_ms": change.timestamp_ms,
                 "tx": change.tx.hex(),
                 "operation": what,
-                "data": None if not isinstance(data, bytes) else _value(data),
+                "data": None if not isinstance(data, bytes) else value_of(data),
                 "amount": amount,
                 "refusal": change.refusal or None,
             },
@@ -288,40 +311,63 @@ def chain_pending(folder: SetDir, seconds: Seconds = SECONDS, as_json: AsJson = 
     """List transactions that are not over: who coordinates them, and what they wait for.
 
     They end by themselves when all shards have a leader. One whose coordinator is gone for good holds its keys until
-    somebody ends it: see `bobbin chain resolve`.
+    somebody ends it: see `bobbin chain resolve`. Where a shard has no majority, what one node knows of it is listed,
+    and it ends with 5.
 
     Example: bobbin chain pending try/n1
     """
     out = Output(as_json=as_json)
 
-    async def look(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> "list[tuple[int, PendingTransaction]]":
-        from bobbin.cluster.transactions.names import ShardId
-        from bobbin.wire.cluster.chain import ChainOpen, ChainPending
+    async def look(chain: "TensorChain", read: "tuple[NodeFolder, ...]") -> None:
+        looks = await asyncio.gather(*(_open_on(chain, shard) for shard in range(len(read))))
+        failures = [error for *_, error in looks if error is not None]
+        for shard, (found, error) in enumerate(looks):
+            for one in found:
+                _show_open(out, shard, one)
+            if found and error is not None:
+                out.warn(f"of shard {shard} this is what one node knows, and it may be old")
+        if failures:
+            raise failures[0]
+        if not any(found for found, _ in looks):
+            out.note("every transaction is over")
 
-        found = []
-        for shard in range(len(read)):
-            answer = await chain.ask(ShardId(shard), ChainOpen, ChainPending)
-            found += [(shard, one) for one in answer.transactions]
-        return found
-
-    open_ones = ask(folder, look, seconds=seconds)
-    for shard, one in open_ones:
-        out.row(
-            {
-                "shard": shard,
-                "tx": one.tx.hex(),
-                "role": one.role,
-                "standing": one.standing,
-                "coordinator": one.coordinator,
-                "shards": list(one.shards),
-                "keys": one.keys,
-            },
-            f"{shard:>3}  {one.tx.hex()}  {one.role} ({one.standing}), coordinated by shard {one.coordinator}, "
-            f"{one.keys} keys locked",
-        )
-    if not open_ones:
-        out.note("every transaction is over")
+    ask(folder, look, seconds=seconds)
     return ExitCode.OK
+
+
+async def _open_on(chain: "TensorChain", number: int) -> "tuple[tuple[PendingTransaction, ...], ResourceError | None]":
+    """What is not over on a shard; with an error where that is one node's word, for want of a majority.
+
+    Any node says what it has applied. So a majority is asked how far the shard is first, which brings whoever leads.
+    """
+    from bobbin.cluster.transactions.names import ShardId
+    from bobbin.wire.cluster.chain import ChainItems, ChainOpen, ChainPending, ChainRead
+
+    shard, failure = ShardId(number), None
+    try:
+        await chain.ask(shard, ChainItems, lambda number: ChainRead(number, ()))
+    except ResourceError as error:
+        failure = error
+    try:
+        return (await chain.ask(shard, ChainOpen, ChainPending)).transactions, failure
+    except ResourceError as error:
+        return (), failure or error
+
+
+def _show_open(out: Output, shard: int, one: "PendingTransaction") -> None:
+    out.row(
+        {
+            "shard": shard,
+            "tx": one.tx.hex(),
+            "role": one.role,
+            "standing": one.standing,
+            "coordinator": one.coordinator,
+            "shards": list(one.shards),
+            "keys": one.keys,
+        },
+        f"{shard:>3}  {one.tx.hex()}  {one.role} ({one.standing}), coordinated by shard {one.coordinator}, "
+        f"{one.keys} keys locked",
+    )
 
 
 def chain_resolve(
@@ -419,6 +465,8 @@ def _centroids(file: Path) -> bytes:
             vectors.append(Embedding.dense(tuple(float(part) for part in line.split(","))))
         except ValueError as error:
             raise UsageError(f"{file}, line {number}: numbers with commas between them are expected") from error
+    if not vectors:
+        raise UsageError(f"{file} holds no vector: a codebook in force is replaced by another one, and not taken away")
     return GlobalCodebook(1, vectors).encode()
 
 
@@ -431,17 +479,3 @@ def _shards(shard: int | None, count: int) -> range:
     if shard >= count:
         raise UsageError(f"there is no shard {shard}; there are {count}, from 0")
     return range(shard, shard + 1)
-
-
-def _name(key: bytes) -> str:
-    return key.decode("utf-8", "backslashreplace")
-
-
-def _value(data: bytes | None) -> Json:
-    """Text where it is text, else in base64 under a name that says so."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}

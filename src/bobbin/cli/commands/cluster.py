@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, ask_keys
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, ask_keys, refuse_set
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson, Limit
 from bobbin.cli.output import Json, Output, not_found, refused
@@ -155,7 +155,8 @@ def cluster_invite(
 ) -> ExitCode:
     """Make a token by which one more node can join the cluster.
 
-    It is printed once, and is a secret until it is used or over. Give it to `bobbin cluster join`.
+    It is printed once, and is a secret until it is used or over. Give it to `bobbin cluster join`. So far no machine
+    can join a set of shards.
 
     Example: bobbin cluster invite here
     """
@@ -165,6 +166,7 @@ def cluster_invite(
     from bobbin.runtime import cluster_certificate
 
     out = Output(as_json=as_json)
+    refuse_set(folder)
     seed = secrets.token_bytes(32)
     has_lace = lace_of(folder) is not None
     expires_ms = time.time_ns() // 1_000_000 + int(hours * _HOUR_MS)
@@ -394,6 +396,8 @@ def cluster_put(
 ) -> ExitCode:
     """Set a key, on a majority of the nodes, durably.
 
+    Not in a set of shards, whose keys `bobbin chain tx` writes, nor in a replicated lace, which keeps records.
+
     Example: bobbin cluster put here colour green
     """
     out = Output(as_json=as_json)
@@ -407,7 +411,7 @@ def cluster_put(
         is_done = await client.compare_and_swap(key.encode(), None if expect is None else expect.encode(), data)
         return 0 if is_done else None
 
-    version = ask_keys(folder, put, instead=f"tx {folder} --put {key}=VALUE", seconds=seconds)
+    version = ask_keys(folder, put, instead=lambda of: f"tx {of} --put {key}=VALUE", writes=True, seconds=seconds)
     if version is None:
         return refused(out, f"{key} has another value" if expect is not None else f"there is a key {key} already")
     out.result({"key": key, "version": version or None}, *([f"version {version}"] if version else []))
@@ -426,7 +430,7 @@ def cluster_get(
     async def get(client: "ClusterClient", _: "NodeFolder") -> "Value":
         return await client.get(key.encode(), stale=stale)
 
-    found = ask_keys(folder, get, instead=f"get {folder} {key}", seconds=seconds, needs_majority=not stale)
+    found = ask_keys(folder, get, instead=lambda of: f"get {of} {key}", seconds=seconds, needs_majority=not stale)
     if found.value is None:
         return not_found(out, f"there is no key {key}")
     if as_json:
@@ -446,7 +450,7 @@ def cluster_delete(folder: NodeDir, key: Key, seconds: Seconds = SECONDS, as_jso
     async def delete(client: "ClusterClient", _: "NodeFolder") -> bool:
         return await client.delete(key.encode())
 
-    if not ask_keys(folder, delete, instead=f"tx {folder} --delete {key}", seconds=seconds):
+    if not ask_keys(folder, delete, instead=lambda of: f"tx {of} --delete {key}", writes=True, seconds=seconds):
         return not_found(out, f"there is no key {key}")
     out.result({"deleted": key})
     return ExitCode.OK
@@ -476,7 +480,7 @@ def cluster_scan(
             count += 1
             _show(out, row)
 
-    ask_keys(folder, scan, instead=f"get {folder} KEY…", seconds=seconds, needs_majority=not stale)
+    ask_keys(folder, scan, instead=lambda of: f"get {of} KEY…", seconds=seconds, needs_majority=not stale)
     return ExitCode.OK
 
 

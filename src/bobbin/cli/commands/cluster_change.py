@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, find_node
+from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds, ask, find_node, refuse_set
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output, refused
@@ -86,6 +86,7 @@ def cluster_replace(
     from bobbin.runtime.cluster_client import NotAccepted
 
     out = Output(as_json=as_json)
+    refuse_set(folder)
 
     async def replace(client: "ClusterClient", _: "NodeFolder") -> "list[NodeId]":
         if len(nodes) % 2:

@@ -1,5 +1,6 @@
 """``bobbin cluster rotate``: another key for a node, or for its operator."""
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ from bobbin.cli.cluster_asking import SECONDS, NodeDir, Seconds
 from bobbin.cli.exit_codes import ExitCode
 from bobbin.cli.options import AsJson
 from bobbin.cli.output import Output, refused
+from bobbin.errors import ResourceError
 
 
 def cluster_rotate(
@@ -26,7 +28,9 @@ def cluster_rotate(
 
     Example: bobbin cluster rotate here
     """
+    from bobbin.cli.cluster_majority import explained
     from bobbin.cli.cluster_rotation import rotate_node, rotate_operator
+    from bobbin.config.cluster import read_folder
     from bobbin.config.replicated import lace_of
     from bobbin.runtime.cluster_client import NotAccepted
 
@@ -40,7 +44,11 @@ def cluster_rotate(
                 out.note(f"start the replicated lace again, which asks the other nodes by it: bobbin serve {lace}")
             return ExitCode.OK
         done = rotate_node(folder, seconds=seconds)
-    except NotAccepted as error:
+    except ResourceError as error:
+        if (better := asyncio.run(explained(error, [read_folder(folder)], folder))) is not None:
+            raise better from error
+        if not isinstance(error, NotAccepted):
+            raise
         return refused(out, str(error))
     out.result({"node": done.node, "key": done.key}, f"{done.node} has the key {done.key}")
     for silent in done.silent:

@@ -1,5 +1,6 @@
 """``bobbin key``: make, show and list signing keys."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ def key_new(
     """Make a new signing key and print its verifier.
 
     The verifier is the public name of the signer. The secret goes to DIR/keys/NAME.key, readable by you only. An
-    existing key is never overwritten.
+    existing key is never overwritten. At a node that joined a replicated lace, keep the lace's key with --from.
 
     Example: bobbin key new notes.lace
     """
@@ -41,6 +42,8 @@ def key_new(
     secret = None if secret_from is None else _read_secret(secret_from)
     with Lace.open(folder) as lace:
         name = name or lace.settings.default_key
+        if secret is None and name == lace.settings.default_key and name not in lace.key_names():
+            _refuse_of_node(folder)
         key = lace.new_key(name, secret=secret)
     path = folder / "keys" / f"{name}.key"
     out.result({"name": name, "verifier": key.verifier, "file": str(path)}, key.verifier)
@@ -106,8 +109,27 @@ def key_list(folder: LaceFolder, as_json: AsJson = False) -> ExitCode:
             mark = "  (default)" if is_default else ""
             out.row({"name": name, "verifier": verifier, "default": is_default}, f"{name:<{width}}  {verifier}{mark}")
     if not names:
-        out.note(f"no keys yet; make one with: bobbin key new {folder}")
+        more = " --from FILE" if _is_of_node(folder) else ""
+        out.note(
+            f"no keys yet; {'keep the one of the lace' if more else 'make one'} with: bobbin key new {folder}{more}"
+        )
     return code
+
+
+def _is_of_node(folder: Path) -> bool:
+    from bobbin.config.layout import Layout
+    from bobbin.config.replicated import is_replicated
+
+    return is_replicated(Layout(folder))
+
+
+def _refuse_of_node(folder: Path) -> None:
+    """A replicated lace is known by one key. With another one a node would sign as somebody else, and prove it."""
+    if _is_of_node(folder):
+        raise UsageError(
+            f"{folder} is a node of a replicated lace, which has one key at every node: bobbin key new {folder} --from "
+            "FILE, the secret that `bobbin key show --secret` prints at another node"
+        )
 
 
 def _read_secret(file: str) -> str:

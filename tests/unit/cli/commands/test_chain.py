@@ -1,10 +1,17 @@
 """``bobbin chain …``, against one process that serves two shards."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bobbin.cli.chain_asking import ask
+from bobbin.cluster.geometry import Embedding
+from bobbin.cluster.operations import NodeCreate
+from bobbin.cluster.transactions.names import ShardId, TxId
+from bobbin.errors import ResourceError
+from bobbin.runtime.tensor_chain import TensorChain
+from bobbin.wire.cluster.chain import ChainOpen, ChainRequest, PendingTransaction
 from tests.end_to_end.shard_processes import shard_processes
 from tests.unit.cli.command_line import Cli
 
@@ -81,6 +88,48 @@ def test_history_blocks_and_verification(machine: Path, cli: Cli) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_written_to_one_key_is_done_in_the_order_of_the_line(machine: Path, cli: Cli) -> None:
+    done = cli("chain", "tx", machine, "--put", "turn=1", "--delete", "turn", "--add", "turn=2", "--put", "other=x")
+    assert done.code == 0, done.err
+    rows = cli("chain", "history", machine, "turn", "--json").rows
+    assert [row["operation"] for row in rows] == ["Put", "Delete", "CounterAdd"]
+    assert cli("chain", "tx", machine, "--add", "turn=1", "--delete", "turn", "--put=turn=last").code == 0
+    assert cli("chain", "get", machine, "turn").text == "turn  last\n"
+
+
+@pytest.mark.slow
+def test_what_is_no_text_is_said_to_be_there(machine: Path, cli: Cli) -> None:
+    async def write(chain: TensorChain, _: object) -> None:
+        workspace = await chain.begin()
+        await workspace.join(b"tags", b"red")
+        await workspace.join(b"tags", b"blue")
+        await workspace.embed(b"place", Embedding.of(128, {3: 1.5}))
+        await workspace.do(NodeCreate(b"ann", "person"))
+        assert (await chain.commit(workspace)).is_committed
+
+    ask(machine, write)
+    there = cli("chain", "get", machine, "tags", "place", "ann")
+    assert (there.code, there.lines) == (
+        0,
+        ["tags  (a set: blue, red)", "place  (a vector of 128 dimensions)", "ann  (a node of a graph: person)"],
+    )
+    held = {
+        "tags": {"set": ["blue", "red"]},
+        "place": {"vector": {"dimension": 128, "positions": [3], "values": [1.5]}},
+        "ann": {"node": "person"},
+    }
+    assert cli("chain", "get", machine, *held, "--json").json == held
+    assert cli("chain", "tx", machine, "--get", "place", "--json").json["read"] == {"place": held["place"]}
+
+
+@pytest.mark.slow
+def test_a_number_that_is_too_large_is_named_by_its_key(machine: Path, cli: Cli) -> None:
+    answer = cli("chain", "tx", machine, "--put", "fine=1", "--add", f"huge={10**40}")
+    assert (answer.code, answer.out) == (2, b"")
+    assert answer.err.startswith("error: huge: ")
+
+
+@pytest.mark.slow
 def test_what_was_added_is_in_the_history(machine: Path, cli: Cli) -> None:
     for amount in ("5", "-1200"):
         assert cli("chain", "tx", machine, "--add", f"visits={amount}").code == 0
@@ -113,10 +162,51 @@ def test_pending_resolve_and_codebook(machine: Path, cli: Cli, tmp_path: Path) -
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("1,2,x\n", encoding="utf-8")
     assert cli("chain", "codebook", machine, "--replace", wrong).code == 2
+    empty = tmp_path / "empty.csv"
+    empty.write_text("\n", encoding="utf-8")
+    dropped = cli("chain", "codebook", machine, "--replace", empty)
+    assert (dropped.code, f"{empty} holds no vector" in dropped.err) == (2, True)
     book = tmp_path / "book.csv"
     book.write_text("\n".join(",".join("1" if at == one else "0" for at in range(128)) for one in range(2)), "utf-8")
     assert cli("chain", "codebook", machine, "--replace", book, "--shard", "1").code == 0
     assert [row["version"] for row in cli("chain", "codebook", machine, "--json").rows] == [0, 1]
+
+
+@pytest.mark.slow
+def test_without_a_majority_one_node_does_not_say_that_all_is_over(tmp_path: Path, cli: Cli) -> None:
+    with shard_processes(tmp_path, count=2, shards=1) as running:
+        here, other = running.folders
+        assert cli("chain", "pending", here).err == "every transaction is over\n"
+        running.kill(other)
+        alone = cli("chain", "pending", here, "--seconds", "1")
+        assert (alone.code, alone.out) == (5, b"")
+        assert "no majority of the 2 voters answers" in alone.err
+        assert "is over" not in alone.err
+
+
+@pytest.mark.slow
+def test_of_a_shard_without_a_majority_one_node_is_still_heard(
+    machine: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends a transaction by hand, since a shard is gone for good, needs to know what the others hold."""
+    pending = PendingTransaction(
+        tx=TxId(bytes(16)), role="participant", standing="prepared", coordinator=ShardId(0), shards=(), keys=2
+    )
+    asked = TensorChain.ask
+
+    async def answer(chain: TensorChain, shard: ShardId, kind: type, make: Callable[[int], ChainRequest]) -> object:
+        if kind is not ChainOpen:
+            if shard == 1:
+                raise ResourceError("nobody leads", retry=False)
+            return await asked(chain, shard, kind, make)
+        return ChainOpen(number=0, transactions=(pending,) if shard == 1 else (), total=1)
+
+    monkeypatch.setattr(TensorChain, "ask", answer)
+    told = cli("chain", "pending", machine)
+    assert told.lines == [f"  1  {'0' * 32}  participant (prepared), coordinated by shard 0, 2 keys locked"]
+    assert told.code == 4
+    assert "of shard 1 this is what one node knows" in told.err
+    assert "nobody leads" in told.err
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
@@ -129,7 +219,12 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, cli: Cli) -> None:
     assert "KEY=VALUE" in cli("chain", "tx", folder, "--put", "alice").err
     assert "whole number" in cli("chain", "tx", folder, "--add", "alice=many").err
     assert "32 hexadecimal digits" in cli("chain", "resolve", folder, "x", "abort", "--shard", "0", "--reason", "").err
+    for empty in (("get", folder, ""), ("tx", folder, "--delete", ""), ("tx", folder, "--get=")):
+        answer = cli("chain", *empty)
+        assert (answer.code, answer.err) == (2, "error: a key has 1 to 4,096 bytes, not 0\n")
+    assert "a key has 1 to 4,096 bytes, not 4,097" in cli("chain", "tx", folder, "--put", f"{'k' * 4097}=x").err
     assert cli("chain", "get", tmp_path, "alice").code == 2
+    assert f"ask the whole set, in {folder}\n" in cli("chain", "get", folder / "s0", "alice").err
     silent = cli("chain", "tx", folder, "--put", "a=b", "--seconds", "0.2")
     assert silent.code == 5
     assert "shard 0: the only node of the cluster, " in silent.err

@@ -56,7 +56,7 @@ def test_a_set_of_shards_is_made_at_once(tmp_path: Path, cli: Cli) -> None:
     assert "served together" in cli("cluster", "serve", tmp_path / "c" / "n1" / "s0").err
     down = cli("cluster", "status", tmp_path / "c" / "n1", "--seconds", "0.2", "--wait", "0.1")
     assert (down.code, "shard 0, cluster " in down.text, "shard 1, cluster " in down.text) == (5, True, True)
-    assert "name one of them" in cli("cluster", "invite", tmp_path / "c" / "n1").err
+    assert "name one of them" in cli("cluster", "snapshot", tmp_path / "c" / "n1").err
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,46 @@ def test_keys_of_a_set_of_shards_are_those_of_its_chain(
     answer = cli("cluster", command, folder, *rest)
     assert answer.code == 2
     assert f"keeps its keys in a chain: bobbin chain {instead.format(folder)}\n" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        (("put", "colour", "green"), "tx {} --put colour=VALUE"),
+        (("put", "colour", "green", "--new"), "tx {} --put colour=VALUE"),
+        (("delete", "colour"), "tx {} --delete colour"),
+    ],
+)
+def test_nothing_is_written_beside_the_chain_of_a_shard(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], instead: str
+) -> None:
+    assert cli("cluster", "init", tmp_path / "sh", "--nodes", "1", "--shards", "2").code == 0
+    folder = tmp_path / "sh" / "n1"
+    command, *rest = asked
+    answer = cli("cluster", command, folder / "s0", *rest)
+    assert answer.code == 2
+    assert f"keeps its keys in a chain: bobbin chain {instead.format(folder)}\n" in answer.err
+    monkeypatch.chdir(folder / "s1")
+    assert f"bobbin chain {instead.format(folder)}\n" in cli("cluster", command, ".", *rest).err
+
+
+@pytest.mark.parametrize("asked", [("put", "a", "b"), ("delete", "a")])
+def test_nothing_is_written_beside_a_replicated_lace(tmp_path: Path, cli: Cli, asked: tuple[str, ...]) -> None:
+    lace = tmp_path / "hall"
+    assert cli("init", lace, "--cluster").code == 0
+    command, *rest = asked
+    answer = cli("cluster", command, lace / "cluster", *rest)
+    assert (answer.code, f"keeps records and no keys: bobbin put {lace}\n" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize("shard", ["", "s0"])
+@pytest.mark.parametrize("asked", [("invite",), ("replace", "5f1c", "9ab2")])
+def test_no_machine_joins_a_set_of_shards(tmp_path: Path, cli: Cli, asked: tuple[str, ...], shard: str) -> None:
+    assert cli("cluster", "init", tmp_path / "sh", "--nodes", "1", "--shards", "2").code == 0
+    command, *rest = asked
+    answer = cli("cluster", command, tmp_path / "sh" / "n1" / shard, *rest)
+    assert (answer.code, answer.out) == (2, b"")
+    assert "whose machines are those that it was made with" in answer.err
 
 
 @pytest.mark.parametrize("more", [(), ("--shards", "2")])

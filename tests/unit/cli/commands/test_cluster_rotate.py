@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bobbin.config.cluster import read_folder
+from bobbin.config.cluster import create_cluster, prepare, read_folder
 from bobbin.config.rotation import prepare_key
 from tests.support.clusters import free_ports, served_folder, until
 from tests.unit.cli.command_line import Cli
@@ -61,6 +61,19 @@ def test_a_replicated_lace_has_to_be_started_again(tmp_path: Path, cli: Cli, mon
         "the old one opens nothing any more",
         f"start the replicated lace again, which asks the other nodes by it: bobbin serve {lace}",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--operator",)])
+def test_without_a_majority_the_voters_are_named(tmp_path: Path, cli: Cli, more: tuple[str, ...]) -> None:
+    places = [f"tls:127.0.0.1:{port}" for port in free_ports(2)]
+    made = [prepare(tmp_path / f"n{at}", listen=place) for at, place in enumerate(places)]
+    create_cluster(made)
+    with served_folder(tmp_path / "n0"):
+        answer = cli("cluster", "rotate", tmp_path / "n0", *more, "--seconds", "1")
+    assert (answer.code, answer.out) == (5, b"")
+    here, there = (one.node[:8] for one in made)
+    assert f"no majority of the 2 voters answers: {here} does, {there} does not" in answer.err
 
 
 def test_without_a_node_that_runs_nothing_is_changed(tmp_path: Path, cli: Cli) -> None:

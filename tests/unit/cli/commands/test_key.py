@@ -25,6 +25,23 @@ def test_an_existing_secret_can_be_kept(folder: Path, cli: Cli, tmp_path: Path) 
     assert answer.json == {"name": "copy", "verifier": VERIFIER, "file": str(folder / "keys" / "copy.key")}
 
 
+def test_a_node_that_joined_a_replicated_lace_gets_no_key_of_its_own(tmp_path: Path, cli: Cli) -> None:
+    lace = tmp_path / "hall"
+    verifier = cli("init", lace, "--cluster", "--json").json["verifier"]
+    kept = lace / "keys" / "main.key"
+    secret = kept.rename(tmp_path / "secret")
+    # As it is at a node that has joined: nothing in its folder, and the lace's key elsewhere.
+    listed = cli("key", "list", lace)
+    assert f"bobbin key new {lace} --from FILE\n" in listed.err
+    for more in ((), ("main",)):
+        answer = cli("key", "new", lace, *more)
+        assert (answer.code, kept.exists()) == (2, False)
+        assert f"one key at every node: bobbin key new {lace} --from FILE" in answer.err
+    assert cli("key", "new", lace, "lab").code == 0, "a further key is nobody's name"
+    assert cli("key", "new", lace, "--from", secret).text == verifier + "\n"
+    assert "already a key" in cli("key", "new", lace).err
+
+
 @pytest.mark.parametrize("content", [b"", b"hello", b"\xff", SECRET.encode() + b"x"])
 def test_what_is_no_secret_is_refused(folder: Path, cli: Cli, content: bytes) -> None:
     answer = cli("key", "new", folder, "other", "--from", "-", stdin=content)
