@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from bobbin.cluster.conflicts.classify import ACTIONS, ConflictClass, Thresholds
 from bobbin.cluster.settings import DistributedTxConfig
 from bobbin.cluster.transactions.effects import Mistake
 from bobbin.cluster.transactions.messages import ShardMessage
@@ -44,6 +45,21 @@ def draw_settings() -> str:
     return "\n".join(["| setting | default |", "|---|---|", *rows]) + "\n"
 
 
+def draw_classes() -> str:
+    """The tests in their order, with the thresholds that are in force."""
+    at = Thresholds()
+    when = {
+        ConflictClass.IDENTICAL: f"c ≥ {at.identical}, all keys shared",
+        ConflictClass.OPPOSITE: f"c ≤ {at.opposite}, all keys shared",
+        ConflictClass.ORTHOGONAL: f"\\|c\\| < {at.orthogonal} and j < {at.structural}",
+        ConflictClass.CONFLICTING: f"c ≥ {at.conflicting}, or j ≥ {at.structural}",
+        ConflictClass.AMBIGUOUS: "a key is shared",
+        ConflictClass.LOW_CONFLICT: "whatever remains",
+    }
+    rows = [f"| `{one.value}` | {when[one]} | `{ACTIONS[one].value}` |" for one in ConflictClass]
+    return "\n".join(["| class | when | its action |", "|---|---|---|", *rows]) + "\n"
+
+
 def _spelled(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -54,6 +70,7 @@ _DRAWINGS: dict[str, Callable[[], str]] = {
     "coordinator": draw_coordinator,
     "participant": draw_participant,
     "settings": draw_settings,
+    "classes": draw_classes,
 }
 
 

@@ -23,7 +23,7 @@ from hashlib import sha256
 from math import isfinite
 from struct import Struct as Layout
 from struct import pack
-from typing import Final, TypeAlias, assert_never, get_args
+from typing import Final, TypeAlias, assert_never, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -207,6 +207,9 @@ LENGTH: Final = Layout(">I")
 _AMOUNT: Final = Layout(">q")
 _FIRST: Final = {kind: bytes((tag,)) for tag, kind in enumerate(get_args(Operation), start=1)}
 """The tag of each operation, as above."""
+_TYPES: Final = {kind: get_type_hints(kind) for kind in _FIRST}
+"""What the fields of each are."""
+_WORDS: Final = {bytes: "bytes", str: "a str", int: "a whole number (int)"}
 _PUT: Final = _FIRST[Put]
 TAGGED_PUT: Final = _OPERATION_TAG + _PUT
 """What stands before the key of a put when it is hashed; between key and data stands nothing but their lengths."""
@@ -445,6 +448,46 @@ def why_operation_invalid(operation: Operation, *, dimension: int | None = None)
             return None
         case _:
             assert_never(operation)
+
+
+def why_mistyped(operation: Operation) -> str | None:
+    """Which field of an operation has a type that no message can have. For what a program made without a type checker.
+
+    What came as bytes has the right types already.
+    """
+    if type(operation) not in _FIRST:
+        return f"an operation is one of those in {__name__}, not {_type_of(operation)}"
+    kind = type(operation).__name__
+    for name, wanted in _TYPES[type(operation)].items():
+        value = getattr(operation, name)
+        if wanted is Embedding:
+            wrong = why_vector_mistyped(value)
+            if wrong is not None:
+                return f"the {name} of {kind}: {wrong}"
+        elif wanted in (bytes, str, int):
+            if type(value) is not wanted:
+                return f"the {name} of {kind} is {_WORDS[wanted]}, not {_type_of(value)}"
+        elif type(value) is not tuple or any(type(one) is not bytes for one in value):
+            return f"the {name} of {kind} are a tuple of bytes"
+    return None
+
+
+def why_vector_mistyped(vector: object) -> str | None:
+    """The same of a vector."""
+    if not isinstance(vector, Embedding):
+        return f"a vector is an Embedding, not {_type_of(vector)}"
+    parts = (vector.positions, vector.values)
+    if type(vector.dimension) is not int or any(type(part) is not tuple for part in parts):
+        return "a vector has a whole number of dimensions, a tuple of positions and a tuple of values"
+    if any(type(position) is not int for position in vector.positions):
+        return "the positions of a vector are whole numbers"
+    if any(type(value) not in (float, int) for value in vector.values):
+        return "the values of a vector are floats"
+    return None
+
+
+def _type_of(value: object) -> str:
+    return type(value).__name__
 
 
 def _why_value_invalid(key: bytes, data: bytes) -> str | None:

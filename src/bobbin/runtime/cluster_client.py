@@ -277,13 +277,26 @@ class ClusterClient(AbstractAsyncContextManager["ClusterClient"]):
     # ---- asking -----------------------------------------------------------------------------------------------------
 
     def ask(
-        self, kind: type[T], make: Callable[[int], Request], *, anywhere: bool = False, node: NodeId | None = None
+        self,
+        kind: type[T],
+        make: Callable[[int], Request],
+        *,
+        anywhere: bool = False,
+        node: NodeId | None = None,
+        seconds: float | None = None,
     ) -> Coroutine[object, object, T]:
         """Any request that may be sent again, made for the number that it gets; ``kind`` is the answer to it.
 
-        Whoever leads is asked, or anybody, or one node. Raises ``NotAccepted``, or ``TransportError`` when time is up.
+        Whoever leads is asked, or anybody, or one node, for the client's seconds, or ``seconds`` where they are fewer.
+        Raises ``NotAccepted``, or ``TransportError`` when time is up.
         """
-        return self._ask(kind, make, anywhere=anywhere or node is not None, node=node)
+        deadline = self._deadline() if seconds is None else self._loop.time() + min(seconds, self._seconds)
+        return self._ask(kind, make, anywhere=anywhere or node is not None, node=node, deadline=deadline)
+
+    @property
+    def nodes(self) -> tuple[NodeId, ...]:
+        """All that are known."""
+        return tuple(self._known.directory.members)
 
     async def _write(self, make: Callable[[bytes, int, int], Request]) -> Outcome:
         """Do a write once, whatever happens on the way."""

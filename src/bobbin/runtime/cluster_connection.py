@@ -11,12 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 from bobbin.cluster.names import NodeId
-from bobbin.errors import PeerError
+from bobbin.cluster.operations import Put, bytes_of_put
+from bobbin.errors import PeerError, UsageError
 from bobbin.transport.base import EndedByPeer, TransportError
 from bobbin.transport.flow import FlowStream
 from bobbin.wire.cluster import client as messages
+from bobbin.wire.cluster.chain import ChainCommit
 from bobbin.wire.cluster.client import Answer, Request
 from bobbin.wire.cluster.frame import Deframer, frame
+from bobbin.wire.cluster.lace import LaceWrite
 
 _WATCH_SECONDS: Final = 0.25
 _FRAME_BYTES: Final = 4 * 1024 * 1024
@@ -72,8 +75,7 @@ class Connection:
             return future
         request = make(self._number + 1)
         # Here, where whoever asks hears of it; a frame has the requests of many.
-        messages.check_request(request)
-        size = messages.weight(request)
+        size = _size_of(request)
         self._number += 1
         self._open[self._number] = future, deadline
         if not self._unsent and not self._is_lone:
@@ -147,3 +149,40 @@ class Connection:
             future, _ = self._open.pop(number)
             if not future.done():
                 future.set_exception(TransportError("the node did not answer in time", retry=True))
+
+
+def _size_of(request: Request) -> int:
+    """About how many bytes a request takes. Raises ``UsageError`` for one that no node could read.
+
+    A node that cannot read a frame ends the channel, and with it the requests of everybody else.
+    """
+    try:
+        messages.check_request(request)
+        size = messages.weight(request)
+        if not _is_plain(request):
+            messages.decode_requests(messages.encode_requests([request]))
+    except (TypeError, AttributeError, ValueError, PeerError) as error:
+        raise UsageError(f"this request cannot be written down: {error}") from error
+    return size
+
+
+def _is_plain(request: Request) -> bool:
+    """Whether a request of the most frequent kinds has the types that it says: then it need not be read back."""
+    if type(request) is LaceWrite:
+        return type(request.command) is bytes
+    if type(request) is messages.Get:
+        return type(request.key) is bytes and type(request.linearizable) is bool
+    if type(request) is messages.Put:
+        parts = (request.key, request.value, request.client)
+        return all(type(part) is bytes for part in parts) and type(request.sequence) is int
+    if type(request) is not ChainCommit or bytes_of_put(request.transaction) is None:
+        return False
+    transaction = request.transaction
+    put = transaction.operations[0]
+    return (
+        type(put) is Put
+        and type(put.key) is type(put.data) is type(transaction.id) is bytes
+        and type(transaction.since) is type(transaction.born_ms) is type(transaction.priority) is int
+        and type(transaction.operations) is tuple
+        and type(transaction.reads) is tuple
+    )

@@ -11,26 +11,21 @@ still not known when time is up is said to be so (``OutcomeUnknown``).
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from random import Random, SystemRandom
 from time import time_ns
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from bobbin.cluster.chain.block import Block
-from bobbin.cluster.chain.holdings import Holds, parts_of, vector_of
-from bobbin.cluster.chain.versions import Item
-from bobbin.cluster.chain.workspace import TransactionWorkspace, WorkspaceState
 from bobbin.cluster.geometry import Embedding
 from bobbin.cluster.names import MILLISECOND_NS, NodeId
 from bobbin.cluster.operations import (
     Average,
     CompareAndSwap,
     CounterAdd,
-    Delete,
-    Embed,
     Operation,
     Put,
     SetAdd,
@@ -42,10 +37,13 @@ from bobbin.cluster.operations import (
     storage_key,
 )
 from bobbin.cluster.shard.placing import shard_of
-from bobbin.cluster.transactions.names import CHANCE_BYTES, TX_ID_BYTES, ShardId, TxId, tx_id
+from bobbin.cluster.transactions.names import CHANCE_BYTES, ShardId, TxId, tx_id
 from bobbin.cluster.transactions.phases import Ended
-from bobbin.errors import ResourceError, UsageError
+from bobbin.errors import UsageError
+from bobbin.runtime.chain_result import ChainCounts, NoMajority, Result, SetMetrics, TransactionFailed, total_of
+from bobbin.runtime.chain_workspace import UNMADE, Workspace, check_operation
 from bobbin.runtime.cluster_client import ClusterClient, NotAccepted, OutcomeUnknown
+from bobbin.runtime.shard_silence import why_no_majority
 from bobbin.transport.base import TransportError
 from bobbin.wire.cluster.chain import (
     ChainAbort,
@@ -67,6 +65,17 @@ from bobbin.wire.cluster.chain import (
     ChainVerdict,
     ChainVerify,
 )
+from bobbin.wire.cluster.client import Report, Status
+
+__all__ = [
+    "ChainCounts",
+    "NoMajority",
+    "Result",
+    "SetMetrics",
+    "TensorChain",
+    "TransactionFailed",
+    "Workspace",
+]
 
 SECONDS: Final = 10.0
 """For a transaction, with all attempts under one id."""
@@ -78,200 +87,10 @@ _DRAWN: Final = 128
 _PAUSE_SECONDS: Final = 0.01
 _PAUSE_SECONDS_MAX: Final = 1.0
 _REFUSABLE: Final = (Update, CompareAndSwap, CounterAdd, SetAdd, VectorAdd, Average, TableUpdate)
-_UNMADE: Final = TxId(bytes(TX_ID_BYTES))
 _ALONE: Final = [ShardId(0)]
 
 T = TypeVar("T")
-A = TypeVar("A", bound=ChainAnswer)
-
-
-class Result(Struct, frozen=True, kw_only=True):
-    """How a transaction ended."""
-
-    ended: Ended
-    tx: TxId
-    height: int = 0
-    """Of the block on the shard that was asked; 0 where none was written there."""
-    reason: str = ""
-    similarity: float | None = None
-    """Of the change that was in the way, where geometry has refused."""
-    other: bytes | None = None
-    """The transaction that was in the way, if it is known."""
-    refusals: tuple[tuple[Operation, str], ...] = ()
-    """Of a committed transaction: operations that met a state which refused them, and why. The rest is done."""
-
-    @property
-    def is_committed(self) -> bool:
-        return self.ended is Ended.COMMITTED
-
-
-class TransactionFailed(ResourceError):
-    """A transaction was not committed, however often it was tried. Nothing of it was done."""
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(
-            f"not committed ({result.ended.value}): {result.reason}", retry=result.ended is not Ended.REFUSED
-        )
-        self.result: Final = result
-
-
-class ChainCounts(Struct):
-    """What became of the transactions of one ``TensorChain``."""
-
-    begun: int = 0
-    committed: int = 0
-    conflicts: int = 0
-    failed: int = 0
-    """Ended otherwise, without being committed."""
-    unknown: int = 0
-    rolled_back: int = 0
-
-
-class _Fetched:
-    """What was read of a shard, at one height."""
-
-    def __init__(self) -> None:
-        self.items: Final[dict[bytes, Item | None]] = {}
-
-    def get(self, key: bytes, at: int) -> Item | None:
-        del at
-        return self.items[key]
-
-
-class Workspace:
-    """A transaction in the making, over whatever shards its keys are on. Use it from one task at a time."""
-
-    def __init__(self, chain: "TensorChain", *, born_ms: int, priority: int) -> None:
-        self.born_ms: Final = born_ms
-        self._chain: Final = chain
-        self._priority: Final = priority
-        self._parts: Final[dict[ShardId, tuple[TransactionWorkspace, _Fetched]]] = {}
-        self.state = WorkspaceState.ACTIVE
-
-    # ---- reading ----------------------------------------------------------------------------------------------------
-
-    async def get(self, key: bytes) -> bytes | None:
-        """The bytes of a plain key, as of the beginning, with this workspace's own writes."""
-        item = await self.read(Put(key, b""))
-        return None if item is None else item.value
-
-    async def number(self, key: bytes) -> int:
-        """The number that ``add`` counts; 0 for none."""
-        item = await self.read(CounterAdd(key, 0))
-        if item is None:
-            return 0
-        if item.holds is not Holds.NUMBER:
-            raise UsageError("the key holds no number")
-        return int(item.value)
-
-    async def members(self, key: bytes) -> list[bytes]:
-        """The members of a set, ascending."""
-        item = await self.read(SetAdd(key, b""))
-        if item is None:
-            return []
-        if item.holds is not Holds.SET:
-            raise UsageError("the key holds no set")
-        return parts_of(item.value)
-
-    async def vector(self, key: bytes) -> Embedding | None:
-        """The vector of a key."""
-        item = await self.read(Embed(key, Embedding.zero(1)))
-        return None if item is None else vector_of(item.value)
-
-    async def read(self, like: Operation) -> Item | None:
-        """What an operation of this kind, on this key, would find."""
-        self._expect_active()
-        key = storage_key(like)
-        workspace, fetched = await self._part(affected_key(like), key)
-        if key not in fetched.items:
-            shard = self._chain.shard_of(affected_key(like))
-            found = await self._chain.ask(shard, ChainItems, lambda number: ChainRead(number, (key,), workspace.since))
-            _keep(fetched, key, found)
-        return workspace.get(key)
-
-    # ---- writing ----------------------------------------------------------------------------------------------------
-
-    async def put(self, key: bytes, data: bytes) -> None:
-        """Set a key."""
-        await self.do(Put(key, data))
-
-    async def update(self, key: bytes, data: bytes) -> None:
-        """Set a key that is there; else the operation is refused by the state, and the rest is done."""
-        await self.do(Update(key, data))
-
-    async def compare_and_swap(self, key: bytes, expected: bytes, data: bytes) -> None:
-        """Set a key if it holds this; an absent key compares as empty bytes."""
-        await self.do(CompareAndSwap(key, expected, data))
-
-    async def delete(self, key: bytes) -> None:
-        """Take a key away."""
-        await self.do(Delete(key))
-
-    async def add(self, key: bytes, amount: int) -> None:
-        """Add to a number. Additions of others do not conflict with it."""
-        await self.do(CounterAdd(key, amount))
-
-    async def join(self, key: bytes, member: bytes) -> None:
-        """Put a member into a set. Other members do not conflict with it."""
-        await self.do(SetAdd(key, member))
-
-    async def embed(self, key: bytes, vector: Embedding) -> None:
-        """Give a key a vector."""
-        await self.do(Embed(key, vector))
-
-    async def move(self, key: bytes, vector: Embedding) -> None:
-        """Add to the vector of a key."""
-        await self.do(VectorAdd(key, vector))
-
-    async def do(self, operation: Operation) -> None:
-        """Buffer any operation. Raises ``UsageError`` for one that could never be done."""
-        self._expect_active()
-        workspace, _ = await self._part(affected_key(operation), None)
-        workspace.add_operation(operation)
-
-    # ---- for the chain ----------------------------------------------------------------------------------------------
-
-    def ask(self) -> list[tuple[ShardId, Transaction]]:
-        """Nothing is added from here on; the parts, by shard."""
-        self._expect_active()
-        self.state = WorkspaceState.COMMITTING
-        parts = [(shard, self._parts[shard][0].ask()) for shard in sorted(self._parts)]
-        return [(shard, part) for shard, part in parts if part.operations or part.reads]
-
-    def end(self, result: Result | None) -> None:
-        """It is committed, or failed, or nobody knows."""
-        is_committed = result is not None and result.is_committed
-        self.state = WorkspaceState.COMMITTED if is_committed else WorkspaceState.FAILED
-
-    def forget(self) -> None:
-        """Drop everything that is buffered."""
-        self._expect_active()
-        self.state = WorkspaceState.ROLLED_BACK
-        self._parts.clear()
-
-    async def _part(self, affected: bytes, key: bytes | None) -> tuple[TransactionWorkspace, _Fetched]:
-        """The part of the shard of a key; a first look at a shard says at which height it is read."""
-        shard = self._chain.shard_of(affected)
-        known = self._parts.get(shard)
-        if known is not None:
-            return known
-        keys = () if key is None else (key,)
-        found = await self._chain.ask(shard, ChainItems, lambda number: ChainRead(number, keys))
-        self._chain.note(shard, found)
-        fetched = _Fetched()
-        part = (
-            TransactionWorkspace(_UNMADE, fetched, since=found.height, born_ms=self.born_ms, priority=self._priority),
-            fetched,
-        )
-        # Another task may have been here meanwhile; the first look counts.
-        part = self._parts.setdefault(shard, part)
-        if key is not None and part[1] is fetched:
-            _keep(fetched, key, found)
-        return part
-
-    def _expect_active(self) -> None:
-        if self.state is not WorkspaceState.ACTIVE:
-            raise UsageError(f"the workspace is {self.state.value}")
+A = TypeVar("A", bound=ChainAnswer | Report)
 
 
 def _chances() -> Iterator[bytes]:
@@ -280,11 +99,6 @@ def _chances() -> Iterator[bytes]:
         drawn = secrets.token_bytes(_DRAWN * CHANCE_BYTES)
         for at in range(0, len(drawn), CHANCE_BYTES):
             yield drawn[at : at + CHANCE_BYTES]
-
-
-def _keep(fetched: _Fetched, key: bytes, found: ChainItems) -> None:
-    (item,) = found.items
-    fetched.items[key] = None if item.value is None else Item(key, item.value, item.version, Holds(item.holds))
 
 
 class TensorChain(AbstractAsyncContextManager["TensorChain"]):
@@ -299,14 +113,25 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
     """
 
     def __init__(
-        self, shards: Sequence[ClusterClient], *, seconds: float = SECONDS, random: Random | None = None
+        self,
+        shards: Sequence[ClusterClient],
+        *,
+        seconds: float = SECONDS,
+        random: Random | None = None,
+        explains: bool = True,
     ) -> None:
-        """``shards``: a client of each shard, in order. They are closed with this."""
+        """``shards``: a client of each shard, in order. They are closed with this.
+
+        Every question, and every commit, has so many ``seconds``, or those of the client where they are fewer. Without
+        ``explains`` nodes are not asked, when time is up, why nobody has answered.
+        """
         if not shards:
             raise UsageError("a chain has at least one shard")
         self.counts: Final = ChainCounts()
         self._clients: Final = tuple(shards)
         self._seconds: Final = seconds
+        self._explains: Final = explains
+        self._dimension: int | None = None
         self._random: Final = SystemRandom() if random is None else random
         self._chances: Final = _chances()
         self._loop: Final = asyncio.get_running_loop()
@@ -387,6 +212,8 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         It begins at the height that was last heard of, which saves a question; where that has turned out to be too old,
         or somebody else is in the way, it begins anew.
         """
+        for operation in operations:
+            check_operation(operation)
         self.counts.begun += 1
         shards = _ALONE if len(self._clients) == 1 else sorted({self.shard_of(affected_key(one)) for one in operations})
         for shard in [shard for shard in shards if shard not in self._seen]:
@@ -416,12 +243,12 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         own = operations
         if len(self._clients) > 1:
             own = tuple(operation for operation in operations if self.shard_of(affected_key(operation)) == shard)
-        return Transaction(_UNMADE, own, (), self._seen[shard][0], time_ns() // MILLISECOND_NS)
+        return Transaction(UNMADE, own, (), self._seen[shard][0], time_ns() // MILLISECOND_NS)
 
     async def _commit(self, parts: list[tuple[ShardId, Transaction]]) -> Result:
         if not parts:
             self.counts.committed += 1
-            return Result(ended=Ended.COMMITTED, tx=_UNMADE)
+            return Result(ended=Ended.COMMITTED, tx=UNMADE)
         if len(parts) == 1:
             return await self._commit_alone(*parts[0])
         home = next((shard for shard, part in parts if part.operations), parts[0][0])
@@ -478,21 +305,24 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         """Ask, under one id, until the answer is final."""
         deadline = self._loop.time() + self._seconds
         pause = _PAUSE_SECONDS
-        is_first = True
+        first: ChainEnded | None = None
         while True:
             try:
-                answer = await self._clients[shard].ask(ChainEnded, make)
+                answer = await self._clients[shard].ask(ChainEnded, make, seconds=deadline - self._loop.time())
             except (TransportError, NotAccepted) as error:
-                if isinstance(error, NotAccepted) and not error.retry and is_first:
+                if isinstance(error, NotAccepted) and not error.retry and first is None:
                     raise
                 self.counts.unknown += 1
-                raise OutcomeUnknown(str(error)) from error
+                raise OutcomeUnknown(str(await self._explained(shard, error))) from error
             if answer.ended is Ended.FORGOTTEN:
                 self.counts.unknown += 1
                 raise OutcomeUnknown("the shard does not remember this transaction any more")
+            if answer.ended is Ended.ABORTED and first is not None:
+                # That it is over is all that is known of it now; what was in the way was said before.
+                return structs.replace(answer, reason=first.reason, similarity=first.similarity, other=first.other)
             if answer.ended is not Ended.BUSY or self._loop.time() >= deadline:
                 return answer
-            is_first = False
+            first = first or answer
             await asyncio.sleep(self._random.uniform(0, pause))
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
@@ -524,16 +354,18 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
 
     async def abort(self, shard: ShardId, tx: TxId) -> ChainEnded:
         """Take back a transaction that a shard coordinates, if it is not decided."""
-        return await self._clients[shard].ask(ChainEnded, lambda number: ChainAbort(number, tx))
+        return await self.ask(shard, ChainEnded, lambda number: ChainAbort(number, tx))
 
     # ---- what is there ----------------------------------------------------------------------------------------------
 
     async def get(self, key: bytes, *, stale: bool = False) -> bytes | None:
         """The bytes of one plain key, now. ``stale``: as any node has it."""
-        shard = self.shard_of(affected_key(Put(key, b"")))
-        where = storage_key(Put(key, b""))
-        found = await self._clients[shard].ask(
-            ChainItems, lambda number: ChainRead(number, (where,), None, not stale), anywhere=stale
+        like = Put(key, b"")
+        check_operation(like)
+        shard = self.shard_of(affected_key(like))
+        where = storage_key(like)
+        found = await self.ask(
+            shard, ChainItems, lambda number: ChainRead(number, (where,), None, not stale), anywhere=stale
         )
         self.note(shard, found)
         return found.items[0].value
@@ -565,24 +397,37 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
 
     async def verify(self) -> list[ChainVerdict]:
         """Have every shard's leader check its whole chain; what it found, shard by shard."""
-        return [await client.ask(ChainVerdict, ChainVerify) for client in self._clients]
+        return [await self.ask(ShardId(shard), ChainVerdict, ChainVerify) for shard in range(self.shards)]
 
     async def verify_node(self, shard: ShardId, node: NodeId) -> ChainVerdict:
         """Have one node check its whole chain."""
-        return await self._clients[shard].ask(ChainVerdict, ChainVerify, node=node)
+        return await self._clients[shard].ask(ChainVerdict, ChainVerify, node=node, seconds=self._seconds)
 
     async def nearest(self, shard: ShardId, embedding: Embedding, limit: int = 10) -> list[tuple[int, float]]:
         """Heights of the blocks whose change was most like this one, with how like it was."""
         found = await self.ask(shard, ChainNear, lambda number: ChainNearest(number, embedding, limit))
         return [(near.height, near.similarity) for near in found.blocks]
 
-    async def metrics(self) -> dict[str, float]:
-        """What the leaders of all shards count, summed, and what became of this client's own transactions."""
-        total: dict[str, float] = {}
-        for client in self._clients:
-            for name, value in (await client.status()).counters.items():
-                total[name] = total.get(name, 0) + value
-        return total | {f"own_{name}": value for name, value in structs.asdict(self.counts).items()}
+    async def metrics(self) -> SetMetrics:
+        """What the leaders count, by shard and in all, and what became of this client's own transactions."""
+        shards = tuple([await self._figures(ShardId(shard)) for shard in range(self.shards)])
+        return SetMetrics(shards=shards, total=total_of(shards), own=structs.replace(self.counts))
+
+    async def _figures(self, shard: ShardId) -> dict[str, float]:
+        """Of whoever leads; of another node, where nobody does or the leader cannot be asked."""
+        report = await self.ask(shard, Report, Status, anywhere=True)
+        if report.leader is not None and report.leader != report.node:
+            with suppress(TransportError):
+                client = self._clients[shard]
+                report = await client.ask(Report, Status, node=report.leader, seconds=self._seconds)
+        return dict(report.counters)
+
+    async def dimension(self) -> int:
+        """Of every vector of this chain, as its first block has it."""
+        if self._dimension is None:
+            page = await self.ask(ShardId(0), ChainPage, lambda number: ChainBlocks(number, 0, 1))
+            self._dimension = page.blocks[0].header.delta_embedding.dimension
+        return self._dimension
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
@@ -590,9 +435,24 @@ class TensorChain(AbstractAsyncContextManager["TensorChain"]):
         """For what concerns a shard as a cluster: its members, its status."""
         return self._clients[shard]
 
-    async def ask(self, shard: ShardId, kind: type[A], make: Callable[[int], ChainRequest]) -> A:
-        """Ask the leader of a shard something that changes nothing."""
-        return await self._clients[shard].ask(kind, make)
+    async def ask(
+        self, shard: ShardId, kind: type[A], make: Callable[[int], ChainRequest | Status], *, anywhere: bool = False
+    ) -> A:
+        """Ask the leader of a shard, or any node, something that changes nothing. Raises ``NoMajority``."""
+        try:
+            return await self._clients[shard].ask(kind, make, anywhere=anywhere, seconds=self._seconds)
+        except (TransportError, NotAccepted) as error:
+            better = await self._explained(shard, error)
+            if better is error:
+                raise
+            raise better from error
+
+    async def _explained(self, shard: ShardId, error: TransportError | NotAccepted) -> TransportError | NotAccepted:
+        """Why nobody has answered, where that can be found out; else the error as it is."""
+        if not (self._explains and error.retry):
+            return error
+        why = await why_no_majority(self._clients[shard])
+        return error if why is None else NoMajority(f"shard {shard}: {why} ({error})")
 
     def note(self, shard: ShardId, found: ChainItems) -> None:
         """Remember how far a shard is."""

@@ -1,4 +1,5 @@
 import math
+import re
 from itertools import combinations
 from typing import get_args
 
@@ -36,6 +37,7 @@ from bobbin.cluster.operations import (
     row_key,
     storage_key,
     why_invalid,
+    why_mistyped,
     why_operation_invalid,
     why_vector_invalid,
 )
@@ -216,3 +218,32 @@ def test_the_bytes_are_the_ones_fixed_for_ever() -> None:
     for (operation, _, _), vector in zip(ALL, vectors, strict=True):
         assert encode_operation(operation).hex() == vector["bytes"], vector["kind"]
         assert operation_digest(operation).hex() == vector["digest"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "wrong"),
+    [
+        (Put(b"k", "v"), "the data of Put is bytes, not str"),  # type: ignore[arg-type]
+        (Delete(None), "the key of Delete is bytes, not NoneType"),  # type: ignore[arg-type]
+        (CounterAdd(b"k", 1.5), r"the amount of CounterAdd is a whole number \(int\), not float"),  # type: ignore[arg-type]
+        (CounterAdd(b"k", amount=True), "not bool"),
+        (NodeCreate(b"k", b"label"), "the label of NodeCreate is a str, not bytes"),  # type: ignore[arg-type]
+        (TableInsert(b"t", [b"v"]), "the values of TableInsert are a tuple of bytes"),  # type: ignore[arg-type]
+        (TableInsert(b"t", (b"v", 1)), "the values of TableInsert are a tuple of bytes"),  # type: ignore[arg-type]
+        (VectorAdd(b"k", [1.0]), "the vector of VectorAdd: a vector is an Embedding, not list"),  # type: ignore[arg-type]
+        (Embed(b"k", Embedding(4, [0], [1.0])), "a tuple of positions"),  # type: ignore[arg-type]
+        (Embed(b"k", Embedding(4, (0.0,), (1.0,))), "positions of a vector are whole"),  # type: ignore[arg-type]
+        (Embed(b"k", Embedding(4, (0,), (True,))), "values of a vector are floats"),
+        (b"put", "an operation is one of those in bobbin.cluster.operations, not bytes"),
+    ],
+)
+def test_a_wrong_type_is_named(operation: Operation, wrong: str) -> None:
+    found = why_mistyped(operation)
+    assert found is not None
+    assert re.search(wrong, found)
+
+
+def test_right_types_are_right() -> None:
+    vector = Embedding.of(4, {0: 1.0, 1: 2})
+    right = (Put(b"k", b""), CounterAdd(b"k", 2), EdgeCreate(b"s", b"t", "kind"), TableUpdate(b"t", b"r", (b"v",)))
+    assert [why_mistyped(operation) for operation in (*right, Average(b"k", vector))] == [None] * 5

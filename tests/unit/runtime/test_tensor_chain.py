@@ -1,21 +1,23 @@
 """Transactions of a program on a set of two shards, each of one node, in this process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
 from bobbin.cluster.chain.workspace import WorkspaceState
+from bobbin.cluster.codebook.global_book import GlobalCodebook
 from bobbin.cluster.geometry import Embedding
-from bobbin.cluster.operations import AMOUNT_MAX, CounterAdd, Put
+from bobbin.cluster.operations import AMOUNT_MAX, CounterAdd, Embed, Put
 from bobbin.cluster.transactions.names import ShardId
 from bobbin.cluster.transactions.phases import Ended
 from bobbin.errors import UsageError
 from bobbin.runtime import shard_reads
 from bobbin.runtime.cluster_client import ClusterClient, OutcomeUnknown
-from bobbin.runtime.tensor_chain import TensorChain, TransactionFailed, Workspace
+from bobbin.runtime.tensor_chain import NoMajority, TensorChain, TransactionFailed, Workspace
 from bobbin.transport.base import TransportError
+from bobbin.wire.cluster.chain import ChainCodebook, ChainEnded, ChainItems, ChainRead
 from tests.support.clusters import OPERATOR
 from tests.support.shards import DIMENSION, Shards, shards
 
@@ -184,7 +186,12 @@ def test_additions_stand_together_and_every_kind_is_read_back(tmp_path: Path) ->
         with pytest.raises(UsageError, match="rolled-back"):
             await again.put(key, b"")
         assert await chain.nearest(chain.shard_of(key), vector, 1)
-        assert (await chain.metrics())["own_rolled_back"] == 1
+        metrics = await chain.metrics()
+        assert (metrics.own.rolled_back, len(metrics.shards)) == (1, 2)
+        assert metrics.total["transactions_committed"] == sum(one["transactions_committed"] for one in metrics.shards)
+        assert metrics.total["healthy"] == 1
+        assert "term" not in metrics.total
+        assert all(one["term"] >= 1 for one in metrics.shards)
 
     _run(tmp_path, story)
 
@@ -216,6 +223,134 @@ def test_what_makes_no_sense_is_refused_and_what_is_not_known_is_said(tmp_path: 
         assert chain.counts.unknown == 1
 
     _run(tmp_path, story, seconds=1.0)
+
+
+def test_what_the_codebook_refuses_on_one_shard_is_said_at_once(tmp_path: Path) -> None:
+    async def story(chain: TensorChain, made: Shards) -> None:
+        del made
+        key, _ = _keys(chain)
+        book = GlobalCodebook(1, [Embedding(DIMENSION, (at,), (1.0,)) for at in range(DIMENSION)]).encode()
+        shard = chain.shard_of(key)
+        await chain.client(shard).ask(ChainEnded, lambda number: ChainCodebook(number, book))
+        await chain.write(Embed(key, Embedding.of(DIMENSION, {0: 1.0})))
+        strange = await chain.begin()
+        await strange.move(key, {1: 1.0})
+        result = await asyncio.wait_for(chain.commit(strange), 5)
+        assert result.ended is Ended.REFUSED
+        assert "similarity of 0.707" in result.reason
+
+    _run(tmp_path, story)
+
+
+def test_a_wrong_type_is_named_at_once_and_others_go_on(tmp_path: Path) -> None:
+    async def story(chain: TensorChain, made: Shards) -> None:
+        del made
+        key, _ = _keys(chain)
+        workspace = await chain.begin()
+        wrong: list[tuple[Coroutine[object, object, object], str]] = [
+            (workspace.put(key, "v"), "the data of Put is bytes, not str"),  # type: ignore[arg-type]
+            (workspace.put("k", b"v"), "the key of Put is bytes, not str"),  # type: ignore[arg-type]
+            (workspace.add(key, 1.5), "the amount of CounterAdd is a whole number"),  # type: ignore[arg-type]
+            (workspace.add(key, amount=True), "a whole number .int., not bool"),
+            (workspace.move(key, [1.0, float("nan")]), "not finite"),
+            (workspace.move(key, "vector"), "a vector is an Embedding, all its values"),  # type: ignore[arg-type]
+            (workspace.embed(key, {"0": 1.0}), "positions of a vector are whole"),  # type: ignore[dict-item]
+            (workspace.get("k"), "the key of Put is bytes"),  # type: ignore[arg-type]
+            (chain.get("k"), "the key of Put is bytes"),  # type: ignore[arg-type]
+            (chain.write(Put(key, 3)), "the data of Put is bytes, not int"),  # type: ignore[arg-type]
+        ]
+        for asked, text in wrong:
+            with pytest.raises(UsageError, match=text):
+                await asyncio.wait_for(asked, 1)
+        await workspace.embed(key, [0.5] * DIMENSION)
+        await workspace.move(key, {1: 1})
+        assert (await chain.commit(workspace)).is_committed
+        again = await chain.begin()
+        assert await again.vector(key) == Embedding.of(DIMENSION, dict.fromkeys(range(DIMENSION), 0.5) | {1: 1.5})
+
+    _run(tmp_path, story)
+
+
+def test_a_request_that_cannot_be_read_ends_no_other(tmp_path: Path) -> None:
+    async def story(chain: TensorChain, made: Shards) -> None:
+        del made
+        key, _ = _keys(chain)
+        client = chain.client(chain.shard_of(key))
+        await chain.get(key)
+        found = await asyncio.gather(
+            client.ask(ChainItems, lambda number: ChainRead(number, ("text",))),  # type: ignore[arg-type]
+            client.ask(ChainItems, lambda number: ChainRead(number, (b"k",), "no height")),  # type: ignore[arg-type]
+            client.ask(ChainItems, lambda number: ChainRead(number, (object(),))),  # type: ignore[arg-type]
+            asyncio.wait_for(client.ask(ChainItems, lambda number: ChainRead(number, (key,))), 1.5),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in found] == [UsageError, UsageError, UsageError, ChainItems]
+
+    _run(tmp_path, story)
+
+
+def test_without_a_majority_it_is_said_so_within_the_seconds_of_the_chain(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shards(tmp_path, nodes=3, shards=1) as made:
+            clients = [ClusterClient(known, own=OPERATOR) for known in made.known]
+            async with TensorChain(clients, seconds=1.0) as chain:
+                late = await chain.begin()
+                await late.put(b"k", b"v")
+                await made.stop(1)
+                await made.stop(2)
+                loop = asyncio.get_running_loop()
+                for asked, error in ((chain.get(b"k"), NoMajority), (chain.commit(late), OutcomeUnknown)):
+                    began = loop.time()
+                    with pytest.raises(error, match=r"shard 0: no majority of the 3 voters answers: \w{8} does, "):
+                        await asked
+                    assert loop.time() - began < 4
+                await made.stop(3)
+                with pytest.raises(NoMajority, match="none of the 3 nodes of the shard answers"):
+                    await chain.transact(lambda workspace: workspace.get(b"k"))
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_of_many_blind_writers_each_hears_what_was_in_its_way(tmp_path: Path) -> None:
+    async def story(chain: TensorChain, made: Shards) -> None:
+        del made
+        one, other = _keys(chain)
+        workspaces = [await chain.begin() for _ in range(10)]
+        for workspace in workspaces:
+            await workspace.put(one, b"v")
+            await workspace.put(other, b"v")
+        results = await asyncio.gather(*map(chain.commit, workspaces))
+        lost = [result for result in results if not result.is_committed]
+        assert len(lost) < len(results)
+        assert [result.reason for result in lost if "it had been aborted" in result.reason] == []
+        assert any("is locked by" in result.reason for result in lost)
+
+    _run(tmp_path, story)
+
+
+def test_geometry_refuses_changes_alike_that_the_versions_allow(tmp_path: Path) -> None:
+    """Each counts at a key and moves its vector: all of it is commutative, and the vectors point the same way."""
+
+    async def story(chain: TensorChain, made: Shards) -> None:
+        del made
+        key, _ = _keys(chain)
+        first, second, third = [await chain.begin() for _ in range(3)]
+        for workspace, vector in (
+            (first, {0: 3.0, 1: 1.0}),
+            (second, {0: 3.0, 2: 1.0}),
+            (third, {3: 3.0, 4: 1.0, 5: 1.0}),
+        ):
+            await workspace.add(key, 1)
+            await workspace.move(key, vector)
+        assert (await chain.commit(first)).is_committed
+        alike = await chain.commit(second)
+        assert alike.ended is Ended.CONFLICT
+        assert alike.reason.startswith("too much like")
+        assert alike.similarity is not None
+        assert alike.similarity >= 0.7
+        assert (await chain.commit(third)).is_committed, "it points elsewhere"
+
+    _run(tmp_path, story)
 
 
 def test_a_chain_has_a_shard() -> None:

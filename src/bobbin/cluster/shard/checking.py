@@ -29,7 +29,7 @@ def why_transaction_refused(transaction: Transaction, *, shard: ShardId, shards:
         for operation in transaction.operations:
             key = affected_key(operation)
             if shard_of(key, shards) != shard:
-                return f"the key {_shown(key)} belongs to shard {shard_of(key, shards)}, not to {shard}"
+                return f"the key {shown(key)} belongs to shard {shard_of(key, shards)}, not to {shard}"
     return None
 
 
@@ -94,5 +94,6 @@ def ended_by(clash: Clash) -> Ended:
     return Ended.REFUSED if clash.kind in {ClashKind.MALFORMED, ClashKind.TOO_OLD} else Ended.BUSY
 
 
-def _shown(key: bytes) -> str:
+def shown(key: bytes) -> str:
+    """A key in a reason, which has few characters."""
     return repr(key[:64])

@@ -12,7 +12,7 @@ nothing to merge, and as many as there is room for go along.
 **What is said.** COMMITTED is said only of what is in the applied state. CONFLICT is said only where the applied state
 refuses a transaction, for ever; one that is in the way of a block still under way waits until that block is applied or
 lost, and is looked at again. All that this leader remembers may be lost at any moment: a repeated commit finds its id
-in the state, or is a new one.
+in the state, or is a new one. REFUSED for the sake of the codebook is said once that is in the log (``refusing``).
 
 **When a block is lost** or found to be stale, so is everything that rests on it: the drafts are dropped, and each
 transaction is tried again when its own block has come back. After ``TRIES_MAX`` the client is told to do that itself.
@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from bobbin.cluster.chain.draft import Clash, Draft
+from bobbin.cluster.chain.draft import Clash, ClashKind, Draft
 from bobbin.cluster.chain.judging import TRANSACTIONS_MAX
 from bobbin.cluster.conflicts.classify import Thresholds
 from bobbin.cluster.conflicts.delta import DeltaVector
@@ -40,6 +40,7 @@ from bobbin.cluster.shard.commands import Append, Kind, Outcome
 from bobbin.cluster.shard.effects import Answer
 from bobbin.cluster.shard.events import Commit
 from bobbin.cluster.shard.leading import Leading
+from bobbin.cluster.shard.refusing import Refusing
 from bobbin.cluster.shard.rivals import compare, shared_key
 from bobbin.cluster.shard.sharing import Sharing
 from bobbin.cluster.shard.waiting import Waiting
@@ -113,6 +114,7 @@ class Committing:
         """In blocks under way."""
         self._aboard_by_key: Final[Sharing[Waiting]] = Sharing()
         """The same by affected key."""
+        self._refusing: Final = Refusing(leading)
         self._held: list[Waiting] = []
         """Those that something under way is in the way of."""
         self._is_full = False
@@ -151,7 +153,7 @@ class Committing:
     def _take(self, event: Commit, standing: "_Standing") -> None:
         leading, transaction, request = self._leading, event.transaction, event.request
         tx = TxId(transaction.id)
-        known = self._waiting.get(tx) or self._aboard.get(tx)
+        known = self._known(tx)
         if known is not None:
             self._join(known, event)
             return
@@ -189,8 +191,11 @@ class Committing:
 
     def is_local(self, tx: TxId) -> bool:
         """Whether a transaction of this shard alone, with this id, waits for a block or is on its way in one."""
-        known = self._waiting.get(tx) or self._aboard.get(tx)
+        known = self._known(tx)
         return known is not None and not known.is_part
+
+    def _known(self, tx: TxId) -> Waiting | None:
+        return self._waiting.get(tx) or self._aboard.get(tx) or self._refusing.find(tx)
 
     def _why_refused(
         self, transaction: Transaction, standing: "_Standing", *, is_committed: bool
@@ -210,6 +215,9 @@ class Committing:
             return None  # as most are, and as what follows would find
         tx = TxId(transaction.id)
         if standing.has_parts and self._is_of_part(tx):
+            ended = self._leading.shard.participant.ended(tx)
+            if ended is not None and not ended.commits:
+                return Ended.REFUSED, "its id has ended here: it was refused, or dropped as a part over several shards"
             return Ended.REFUSED, "a transaction over several shards has this id"
         made = since_of(tx)
         if made < floor or seen < floor:
@@ -315,7 +323,7 @@ class Committing:
         if others:
             final = leading.shard.ledger.clash(transaction)
             if final is not None:
-                self._end(waiting, ended_by(final), final.reason)
+                self._end_by(waiting, final)
                 return None
             for other in others[:COMPARED_MAX]:
                 if not other.is_part and self._is_answered_by(transaction, other.transaction):
@@ -414,6 +422,14 @@ class Committing:
         if final is None:
             self._hold(waiting)
         else:
+            self._end_by(waiting, final)
+
+    def _end_by(self, waiting: Waiting, final: Clash) -> None:
+        """The applied state refuses it: for ever by itself, or by what is written down about it."""
+        if final.kind is ClashKind.MEANING:
+            del self._waiting[waiting.tx]
+            self._refusing.refuse(waiting, final.reason)
+        else:
             self._end(waiting, ended_by(final), final.reason)
 
     # ---- what became of them ---------------------------------------------------------------------------------------
@@ -442,8 +458,13 @@ class Committing:
         self._release_held()
         return done
 
+    def dropped(self, proposal: int | None) -> None:
+        """What was to be refused for good may be so by now."""
+        self._refusing.dropped(proposal)
+
     def lost(self, proposal: int) -> None:
-        """A block will never be applied."""
+        """A block, or a refusal, will never be applied."""
+        self._refusing.lost(proposal)
         flight = self._flights.pop(proposal, None)
         if flight is not None:
             self._put_back(flight)
@@ -539,6 +560,11 @@ class Committing:
     def under_way(self) -> int:
         """Blocks that were proposed and not heard of."""
         return len(self._flights)
+
+    @property
+    def refusing(self) -> int:
+        """Transactions that are being refused through the log."""
+        return self._refusing.under_way
 
 
 def _are_apart(queue: Sequence[Waiting]) -> bool:

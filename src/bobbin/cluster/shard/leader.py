@@ -138,6 +138,7 @@ class ShardLeader:
                     self.asking.note(message.tx)
             case Drop(tx=tx):
                 self.preparing.dropped(proposal, tx)
+                self.committing.dropped(proposal)
             case Log():
                 self.coordinating.logged(proposal, outcome)
                 if proposal is not None:
@@ -268,6 +269,7 @@ class ShardLeader:
             "waiting_parts": self.preparing.waiting,
             "waiting_transactions": self.committing.waiting,
             "blocks": self.committing.under_way,
+            "refusals": self.committing.refusing,
             "promises": self.preparing.under_way,
             "writes": self.coordinating.under_way,
             "pending": len(self.coordinating.coordinator.pending()),

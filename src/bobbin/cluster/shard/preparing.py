@@ -27,7 +27,7 @@ from typing import Final
 from msgspec import Struct
 
 from bobbin.cluster.operations import lock_names
-from bobbin.cluster.shard.checking import why_prepare_refused
+from bobbin.cluster.shard.checking import shown, why_prepare_refused
 from bobbin.cluster.shard.commands import Drop, Kind, Log, Outcome, Prepare
 from bobbin.cluster.shard.committing import Committing
 from bobbin.cluster.shard.leading import Leading
@@ -125,7 +125,7 @@ class Preparing:
         if not waits:
             taken = leading.locks.try_lock(tx, names, leading.now_ms)
             if isinstance(taken, LockRefused):
-                self._vote(message, No(_in_the_way(taken)))
+                self._vote(message, No(self._in_the_way(names, taken)))
                 return
             self._propose(message)
             return
@@ -148,6 +148,11 @@ class Preparing:
             self._propose(message)
         elif leading.config.wound_wait:
             self._wound(part, taken)
+
+    def _in_the_way(self, names: tuple[bytes, ...], refused: LockRefused) -> str:
+        holder = refused.blockers[0]
+        key = next(name for name in names if self._leading.locks.owner(name) == holder)
+        return f"the key {shown(key)} is locked by transaction {holder.hex()}"
 
     def _wound(self, part: WaitingPart, refused: LockRefused) -> None:
         """Have the younger ones in the way aborted; again after a while, for messages get lost."""
@@ -419,7 +424,3 @@ class Preparing:
     def under_way(self) -> int:
         """Promises, drops and proofs that were proposed and not heard of."""
         return len(self._by_proposal) + len(self._proofs)
-
-
-def _in_the_way(refused: LockRefused) -> str:
-    return f"locked by transaction {refused.blockers[0].hex()}"

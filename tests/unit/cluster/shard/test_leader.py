@@ -342,7 +342,7 @@ def test_many_that_come_together_move_vectors_only_where_the_codebook_knows(vect
     one.step(Commits(commits))
     world.run()
     ended = [world.ended(commit.request) for commit in commits]
-    assert ended == [Ended.COMMITTED, Ended.COMMITTED, Ended.BUSY, Ended.COMMITTED]
+    assert ended == [Ended.COMMITTED, Ended.COMMITTED, Ended.REFUSED, Ended.COMMITTED]
     assert one.state.vector(b"emb:k") == Embedding(16, (1,), (1.0,))
     assert [len(block.transactions) for block in one.state.ledger.blocks(1, one.height)] == [1, 3]
     world.check_quiet()
